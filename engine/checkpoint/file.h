@@ -1,0 +1,77 @@
+// Files with errors as UserError: what checkpoints need of the file system, durable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace titan {
+
+/// Called before each operation that changes the disk, with its name (create, write, sync, rename, remove,
+/// mkdir) and path. Tests throw DiskError or end the process here to show that no failure loses a checkpoint.
+using DiskHook = std::function<void(std::string_view operation, const std::filesystem::path& path)>;
+
+/// Throws UserError: "cannot OPERATION PATH: REASON", with a fix for a full disk, a quota or missing
+/// permission.
+[[noreturn]] void throw_disk_error(std::string_view operation, const std::filesystem::path& path, int error);
+
+/// A new file, written from front to back. Throws if it exists.
+class OutputFile {
+ public:
+  OutputFile(std::filesystem::path path, DiskHook hook);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  void write(std::span<const std::byte> bytes);
+  void sync_and_close();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  DiskHook hook_;
+  int descriptor_;
+};
+
+/// A file that is read at explicit offsets; safe from several threads.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  int64_t size() const { return size_; }
+  void read(int64_t offset, std::span<std::byte> out) const;  ///< throws if the file ends first
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+  int64_t size_;
+};
+
+/// A whole file, mapped read-only.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+std::string read_text(const std::filesystem::path& path);
+void sync_directory(const std::filesystem::path& path, const DiskHook& hook);
+/// Renames `from` to `to`, in one step also where `to` exists (it then ends up at `from`).
+void rename_or_exchange(const std::filesystem::path& from, const std::filesystem::path& to,
+                        const DiskHook& hook);
+int64_t free_bytes(const std::filesystem::path& folder);  ///< that this user may still write
+
+}  // namespace titan

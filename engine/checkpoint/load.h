@@ -1,0 +1,65 @@
+// Loading: fills the pieces a rank wants from the pieces a checkpoint has, and hashes every block it reads.
+#pragma once
+
+#include "engine/checkpoint/coordinator.h"
+#include "engine/checkpoint/manifest.h"
+#include "kernels/base/error.h"
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace titan {
+
+/// The checkpoint's bytes are not what was saved. Another checkpoint may be fine; other UserErrors would
+/// repeat there.
+class DamagedCheckpoint : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+/// A piece to fill: piece.elements() floats at `data`.
+struct WantedTensor {
+  Piece piece;
+  StateKind kind = StateKind::parameter;
+  float* data = nullptr;
+};
+
+/// Which parts of the training state to take; the model always is.
+struct LoadParts {
+  bool optimizer = true;     ///< else targets of exp_avg and exp_avg_sq stay as they are
+  bool lr_scheduler = true;  ///< for the caller: else the schedule starts over
+  bool dataloader = true;    ///< for the caller: else the data starts over
+  bool train_state = true;   ///< for the caller: else the step count starts over
+};
+/// From checkpoint.exclude_from_loading. Throws UsageError for "model" and unknown names.
+LoadParts parts_without(std::span<const std::string> exclude_from_loading);
+
+struct LoadOptions {
+  LoadParts parts;
+  int threads = 2;  ///< that read and hash
+  std::chrono::seconds timeout{3600};
+};
+
+/// Fills `wanted` from one checkpoint. Throws UserError when the model differs (another shape, a missing or
+/// an extra parameter, no optimizer state), DamagedCheckpoint when a file is missing, too short, or a hash
+/// differs.
+Manifest load_checkpoint(const std::filesystem::path& checkpoint, std::span<const WantedTensor> wanted,
+                         const LoadOptions& options = {});
+
+struct Restored {
+  std::filesystem::path path;
+  Manifest manifest;
+};
+
+/// Fills `wanted` on every rank from the newest undamaged checkpoint of `folder`, or exactly from step
+/// `load_step` if that is not -1. All ranks use the same one; damaged ones are logged. Empty when there is
+/// none to start from; throws when there were some but all are damaged.
+std::optional<Restored> restore_checkpoint(const std::filesystem::path& folder, int64_t load_step,
+                                           std::span<const WantedTensor> wanted, Coordinator& coordinator,
+                                           const LoadOptions& options = {});
+
+}  // namespace titan

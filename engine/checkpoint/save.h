@@ -1,0 +1,55 @@
+// Saving: every rank writes its own file into step-N.tmp, rank 0 commits by one rename. A crash at any moment
+// leaves the checkpoints that existed before, and a leftover *.tmp.
+#pragma once
+
+#include "engine/checkpoint/coordinator.h"
+#include "engine/checkpoint/file.h"
+#include "engine/checkpoint/manifest.h"
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace titan {
+
+/// One stored tensor of this rank: piece.elements() consecutive floats in host memory.
+struct StateTensor {
+  Piece piece;
+  StateKind kind = StateKind::parameter;
+  const float* data = nullptr;
+};
+
+/// What a save writes. It only points to memory; `memory` keeps that alive and unchanged where the run goes
+/// on meanwhile.
+struct Snapshot {
+  RunState run;
+  std::vector<StateTensor> tensors;
+  std::shared_ptr<const void> memory;
+};
+
+/// A snapshot with its own copy of the tensors: once this returns the optimizer may change them.
+Snapshot stage(RunState run, std::span<const StateTensor> tensors);
+
+struct SaveOptions {
+  bool model_only = false;                  ///< last_save_model_only: no moments
+  StoredType type = StoredType::f32;        ///< export_dtype: f32, bf16 or f16
+  std::chrono::seconds timeout{3600};       ///< for the slowest rank's disk, not for communication
+  int64_t block_bytes = int64_t{16} << 20;  ///< of one hash; a multiple of 8
+  DiskHook hook;
+};
+
+struct SaveResult {
+  std::filesystem::path path;
+  int64_t bytes = 0;  ///< of all ranks
+  double seconds = 0;
+};
+
+/// Saves folder/step-N; all ranks call it. An existing step-N is replaced in one step. Throws UserError on
+/// every rank if one of them fails (disk full, read-only folder, too little space predicted); the .tmp is
+/// then removed.
+SaveResult save_checkpoint(const std::filesystem::path& folder, const Snapshot& snapshot,
+                           Coordinator& coordinator, const SaveOptions& options = {});
+
+}  // namespace titan
