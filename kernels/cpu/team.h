@@ -1,0 +1,32 @@
+// The compute lane's only team of threads (OpenMP where built with it). Work is split into fixed contiguous
+// ranges.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/base/function_ref.h"
+
+namespace titan::cpu {
+
+class Team {
+ public:
+  explicit Team(int threads) : threads_(threads < 1 ? 1 : threads) {}
+  int threads() const { return threads_; }
+
+  /// Calls body(begin, end) on disjoint ranges that cover [0, n). Ranges are multiples of `grain` (the last
+  /// may be shorter). Which thread runs which range is fixed; results must not depend on the split.
+  void parallel_for(std::int64_t n, std::int64_t grain,
+                    FunctionRef<void(std::int64_t begin, std::int64_t end)> body) const;
+
+  /// Like parallel_for with grain 1, but ranges of one item are handed out as threads become free: for uneven
+  /// items. Items must be independent. `thread` in [0, threads()) names a scratch slot.
+  void parallel_items(std::int64_t n, FunctionRef<void(std::int64_t item, int thread)> body) const;
+
+ private:
+  int threads_;
+};
+
+/// Flush subnormal results and inputs to zero in the calling thread: subnormals cost up to 100x on x86.
+void flush_subnormals();
+
+}  // namespace titan::cpu
