@@ -4,15 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cpu/base/isa.h"
 #include "kernels/op/backend.h"
 
 namespace titan::cpu {
-
-/// Instruction sets the range kernels are compiled for, weakest first.
-enum class Isa { baseline, avx2, avx512 };
-/// The best this machine has. TITAN_CPU_ISA=baseline|avx2|avx512 lowers it (tests, comparisons).
-Isa best_isa();
-const char* to_string(Isa isa);
 
 struct CpuOptions {
   int threads = 0;  ///< compute threads; 0 = all processors this process may use

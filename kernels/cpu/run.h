@@ -2,7 +2,7 @@
 // compile (cpu_backend.cc visits Op with these).
 #pragma once
 
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/base/context.h"
 #include "kernels/op/op.h"
 
 namespace titan::cpu {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/base/isa.h"
 #include "kernels/op/backend.h"
 
 namespace titan {
@@ -12,14 +13,13 @@ class Communicator;
 namespace titan::cpu {
 
 class Team;
-struct Kernels;
 class GemmEngine;
 
 struct Context {
   const Binding& binding;
   const Team& team;
-  const Kernels& kernels;  ///< range kernels of this machine's instruction set
-  GemmEngine& gemm;
+  Isa isa;           ///< which table of range kernels to use
+  GemmEngine& gemm;  ///< cached primitives (kernels/cpu/gemm)
   CommunicatorSet* communicators;
   int lane;
 

@@ -1,0 +1,14 @@
+// Instruction sets the SIMD sources are compiled for, and what this machine has.
+#pragma once
+
+namespace titan::cpu {
+
+/// Weakest first: SSE2 (any x86-64), AVX2 + FMA, AVX-512 F/BW/VL/DQ.
+enum class Isa { baseline, avx2, avx512 };
+
+/// The best this machine has. TITAN_CPU_ISA=baseline|avx2|avx512 in the environment lowers it (tests,
+/// comparisons); any other value is a UserError.
+Isa best_isa();
+const char* to_string(Isa isa);
+
+}  // namespace titan::cpu

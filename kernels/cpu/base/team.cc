@@ -1,0 +1,55 @@
+#include "kernels/cpu/base/team.h"
+
+#include <algorithm>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#include <pmmintrin.h>
+#include <xmmintrin.h>
+
+namespace titan::cpu {
+
+void flush_subnormals() {
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+}
+
+void Team::parallel_for(std::int64_t n, std::int64_t grain,
+                        FunctionRef<void(std::int64_t, std::int64_t)> body) const {
+  if (n <= 0) return;
+  const std::int64_t blocks = (n + grain - 1) / grain;
+  const int threads = static_cast<int>(std::min<std::int64_t>(threads_, blocks));
+  if (threads <= 1) return body(0, n);
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads)
+  {
+    flush_subnormals();
+    const std::int64_t t = omp_get_thread_num();
+    const std::int64_t begin = blocks * t / threads * grain,
+                       end = std::min(n, blocks * (t + 1) / threads * grain);
+    if (begin < end) body(begin, end);
+  }
+#else
+  body(0, n);
+#endif
+}
+
+void Team::parallel_items(std::int64_t n, FunctionRef<void(std::int64_t, int)> body) const {
+  const int threads = static_cast<int>(std::min<std::int64_t>(threads_, n));
+#ifdef _OPENMP
+  if (threads > 1) {
+#pragma omp parallel num_threads(threads)
+    {
+      flush_subnormals();
+#pragma omp for schedule(dynamic, 1)
+      for (std::int64_t i = 0; i < n; ++i) body(i, omp_get_thread_num());
+    }
+    return;
+  }
+#endif
+  (void)threads;
+  for (std::int64_t i = 0; i < n; ++i) body(i, 0);
+}
+
+}  // namespace titan::cpu
