@@ -18,10 +18,10 @@ class GemmEngine;
 struct Context {
   const Binding& binding;
   const Team& team;
-  Isa isa;           ///< which table of range kernels to use
-  GemmEngine& gemm;  ///< cached primitives (kernels/cpu/gemm)
-  CommunicatorSet* communicators;
-  int lane;
+  Isa isa;                     ///< which table of range kernels to use
+  GemmEngine* gemm = nullptr;  ///< cached primitives (kernels/cpu/gemm); only Gemm needs it
+  CommunicatorSet* communicators = nullptr;
+  int lane = 0;
 
   std::byte* data(const Operand& operand) const {
     return operand ? binding.addresses[operand.value] : nullptr;
