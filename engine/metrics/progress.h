@@ -1,0 +1,54 @@
+// Progress of a long piece of work: a bar that redraws itself on a terminal, now and then a plain line
+// elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <mutex>
+#include <string>
+
+namespace titan {
+
+struct ProgressOptions {
+  std::ostream* stream = nullptr;  // standard error when not given
+  bool terminal = false;           // redraw in place; without a stream: whether standard error is a terminal
+  double interval_seconds = 0.0;   // between two updates; 0: 0.1 on a terminal, 10 elsewhere
+  std::function<double()> clock = nullptr;  // seconds, steady
+};
+
+/// `Tokenizing [##########----------]  50%  19.5 MB of 39.0 MB, 6.5 MB/s, 0:03 left`. Thread-safe.
+class Progress {
+ public:
+  /// `unit` follows the scaled amounts ("B", "tokens"); a `total` of 0 means that it is not known.
+  Progress(std::string label, int64_t total, std::string unit, const ProgressOptions& options = {});
+  /// Removes an unfinished bar, so that an error message starts on a clean line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void advance(int64_t amount);
+  /// The last state as a line that stays. Shown even if the work was short.
+  void finish();
+
+ private:
+  std::string text(double now) const;
+  std::string amounts(double now) const;
+  void show(const std::string& text);
+  void clear();
+
+  std::string label_;
+  int64_t total_;
+  std::string unit_;
+  std::ostream& stream_;
+  bool terminal_;
+  double interval_;
+  std::function<double()> clock_;
+  double start_;
+  double shown_at_;
+  int64_t done_ = 0;
+  size_t shown_width_ = 0;  // of the bar that is on the terminal now
+  std::mutex mutex_;
+};
+
+}  // namespace titan
