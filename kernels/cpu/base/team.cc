@@ -1,6 +1,7 @@
 #include "kernels/cpu/base/team.h"
 
 #include <algorithm>
+#include <new>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -13,6 +14,22 @@ namespace titan::cpu {
 void flush_subnormals() {
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
   _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+}
+
+namespace {
+constexpr std::align_val_t kCacheLine{64};
+}
+
+void Team::Free::operator()(std::byte* memory) const { ::operator delete(memory, kCacheLine); }
+
+std::byte* Team::scratch(int thread, std::int64_t bytes) const {
+  Slot& slot = scratch_[static_cast<std::size_t>(thread)];
+  if (slot.bytes < bytes) {
+    slot.memory.reset();
+    slot.memory.reset(static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), kCacheLine)));
+    slot.bytes = bytes;
+  }
+  return slot.memory.get();
 }
 
 void Team::parallel_for(std::int64_t n, std::int64_t grain,

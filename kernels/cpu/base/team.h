@@ -2,7 +2,10 @@
 // ranges.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "kernels/base/function_ref.h"
 
@@ -10,7 +13,7 @@ namespace titan::cpu {
 
 class Team {
  public:
-  explicit Team(int threads) : threads_(threads < 1 ? 1 : threads) {}
+  explicit Team(int threads) : threads_(threads < 1 ? 1 : threads), scratch_(threads_) {}
   int threads() const { return threads_; }
 
   /// Calls body(begin, end) on disjoint ranges that cover [0, n). Ranges are multiples of `grain` (the last
@@ -22,8 +25,20 @@ class Team {
   /// items. Items must be independent. `thread` in [0, threads()) names a scratch slot.
   void parallel_items(std::int64_t n, FunctionRef<void(std::int64_t item, int thread)> body) const;
 
+  /// Working memory of slot `thread`, kept between calls: at least `bytes`, 64-byte aligned, holding nothing.
+  /// Only the thread that runs the slot may ask. Valid until the slot asks for more.
+  std::byte* scratch(int thread, std::int64_t bytes) const;
+
  private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  struct Slot {
+    std::unique_ptr<std::byte, Free> memory;
+    std::int64_t bytes = 0;
+  };
   int threads_;
+  mutable std::vector<Slot> scratch_;
 };
 
 /// Flush subnormal results and inputs to zero in the calling thread: subnormals cost up to 100x on x86.
