@@ -53,7 +53,9 @@ class Unroller {
   void add(const Node& node, int step_index) {
     const TimelineStep& step = timeline_[static_cast<std::size_t>(step_index)];
     const int lane = static_cast<int>(node.lane);
-    Occurrence occurrence{.node = &node, .step = step_index};
+    Occurrence occurrence;
+    occurrence.node = &node;
+    occurrence.step = step_index;
     Clock lane_clock = lane_clocks_[lane];
     occurrence.before = lane_clock;
     wait_list_.clear();
