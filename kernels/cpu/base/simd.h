@@ -93,6 +93,11 @@ TITAN_INLINE vfloat select(vint mask, vfloat a, vfloat b) {
 TITAN_INLINE vfloat max(vfloat a, vfloat b) { return a > b ? a : b; }
 TITAN_INLINE vfloat min(vfloat a, vfloat b) { return a < b ? a : b; }
 
+TITAN_INLINE vfloat sqrt(vfloat v) {
+  for (int i = 0; i < kWidth; ++i) v[i] = __builtin_sqrtf(v[i]);
+  return v;
+}
+
 /// Lanes are added pairwise: a fixed order.
 TITAN_INLINE float sum(vfloat v) {
   float lane[kWidth];
@@ -110,10 +115,10 @@ TITAN_INLINE float max_lane(vfloat v) {
 }
 
 /// 2^x for x in [-126, 127] (below: clamped to 2^-126, for callers where that is zero enough). Relative error
-/// < 2e-7: x = n + f with |f| <= 1/2; 2^f by a degree-6 polynomial, 2^n by the exponent bits.
+/// < 2e-7: x = n + f with |f| <= 1/2; 2^f by a degree-6 polynomial, 2^n by the exponent bits. NaN stays NaN.
 TITAN_INLINE vfloat exp2(vfloat x) {
   const vfloat low = broadcast(-126.0f), high = broadcast(127.0f);
-  x = min(max(x, low), high);
+  x = min(high, max(low, x));  // in this order: a comparison with NaN is false, which chooses x
   const vfloat magic = broadcast(12582912.0f);  // 1.5·2^23: adding it rounds to the nearest integer
   const vfloat shifted = x + magic;
   const vfloat f = x - (shifted - magic);
