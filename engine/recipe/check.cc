@@ -1,0 +1,161 @@
+#include "engine/recipe/check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "engine/recipe/keys.h"
+#include "kernels/base/error.h"
+
+namespace titan {
+namespace {
+
+bool is_positive_integer(const std::string& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 1;
+}
+
+// Each relation reads: when it is broken, this key is to blame, and this is what to change.
+class Relations {
+ public:
+  explicit Relations(const Recipe& recipe) : r_(recipe) {
+    model();
+    training();
+    profiling();
+    checkpoint();
+    activation_checkpoint();
+    float8();
+  }
+  std::vector<Problem> take() { return std::move(problems_); }
+
+ private:
+  void blame(std::string_view key, std::string message) {
+    problems_.push_back({key, fmt::format("{} = {}: {}", key, to_text(find_key(key)->get(r_)), message)});
+  }
+
+  void model() {
+    const Recipe::Model& m = r_.model;
+    if (m.flavor != "custom") return;
+    if (!m.dim || !m.n_layers || !m.n_heads)
+      blame("model.flavor", "a custom model needs model.dim, model.n_layers and model.n_heads");
+  }
+
+  void training() {
+    const Recipe::Training& t = r_.training;
+    if (t.global_batch_size > 0 && t.local_batch_size > 0 && t.global_batch_size % t.local_batch_size != 0)
+      blame("training.global_batch_size",
+            fmt::format("expected a multiple of training.local_batch_size = {}", t.local_batch_size));
+  }
+
+  void profiling() {
+    const Recipe::Profiling& p = r_.profiling;
+    if (p.enable_profiling && p.profile_freq < p.profiler_warmup + p.profiler_active)
+      blame("profiling.profile_freq",
+            fmt::format("expected at least profiler_warmup + profiler_active = {} + {}", p.profiler_warmup,
+                        p.profiler_active));
+  }
+
+  void checkpoint() {
+    const Recipe::Checkpoint& c = r_.checkpoint;
+    if (c.last_save_in_hf && !c.last_save_model_only)
+      blame("checkpoint.last_save_in_hf",
+            "a Hugging Face folder holds only weights: set checkpoint.last_save_model_only");
+  }
+
+  void activation_checkpoint() {
+    const std::string& option = r_.activation_checkpoint.selective_ac_option;
+    if (option != "op" && !is_positive_integer(option))
+      blame("activation_checkpoint.selective_ac_option", "expected \"op\" or a positive integer in quotes");
+  }
+
+  void float8() {
+    const Recipe::Quantize::Linear::Float8& f = r_.quantize.linear.float8;
+    if (f.enable_fsdp_float8_all_gather && f.recipe_name && *f.recipe_name != "tensorwise")
+      blame("quantize.linear.float8.enable_fsdp_float8_all_gather",
+            fmt::format("only tensorwise scales can be gathered in float8, and recipe_name is {}",
+                        quote(*f.recipe_name)));
+    if (f.precompute_float8_dynamic_scale_for_fsdp && !f.enable_fsdp_float8_all_gather)
+      blame("quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp",
+            "it needs enable_fsdp_float8_all_gather = true");
+  }
+
+  const Recipe& r_;
+  std::vector<Problem> problems_;
+};
+
+bool is_supported(const Key& key, const Recipe& recipe) {
+  if (key.support.kind != Support::default_only) return true;
+  const Value value = key.get(recipe);
+  return value == default_value(key) || (!key.support.also.empty() && to_text(value) == key.support.also);
+}
+
+}  // namespace
+
+std::vector<Problem> problems(const Recipe& recipe) {
+  std::vector<Problem> found;
+  for (const Key& key : keys()) {
+    const Value value = key.get(recipe);
+    if (!contains(key.domain, value))
+      found.push_back({key.path, fmt::format("{} = {}: expected {}", key.path, to_text(value),
+                                             expectation(key.domain, value))});
+  }
+  for (Problem& problem : Relations(recipe).take()) found.push_back(std::move(problem));
+  return found;
+}
+
+std::string join_errors(const std::vector<std::string>& lines) {
+  if (lines.size() == 1) return lines.front();
+  return fmt::format("{} errors in the recipe:\n  {}", lines.size(), fmt::join(lines, "\n  "));
+}
+
+void validate(const Recipe& recipe) {
+  std::vector<std::string> lines;
+  for (const Problem& problem : problems(recipe)) lines.push_back(problem.message);
+  if (!lines.empty()) throw UsageError(join_errors(lines));
+}
+
+void check_supported(const Recipe& recipe) {
+  std::vector<std::string> lines;
+  for (const Key& key : keys()) {
+    if (is_supported(key, recipe)) continue;
+    lines.push_back(
+        fmt::format("{} = {} is not supported: {}", key.path, to_text(key.get(recipe)), key.support.reason));
+  }
+  if (!lines.empty()) throw UsageError(join_errors(lines));
+}
+
+std::vector<std::string> notes(const Recipe& recipe) {
+  std::vector<std::string> lines;
+  for (const Key& key : keys()) {
+    const Value value = key.get(recipe);
+    if (key.support.kind == Support::no_effect && value != default_value(key))
+      lines.push_back(fmt::format("{} = {} is accepted, has no effect: {}", key.path, to_text(value),
+                                  key.support.reason));
+  }
+  return lines;
+}
+
+std::vector<std::string> warnings(const Recipe& recipe) {
+  std::vector<std::string> lines;
+  const Recipe::LrScheduler& schedule = recipe.lr_scheduler;
+  const int64_t warmup = schedule.warmup_steps;
+  const int64_t total = schedule.total_steps.value_or(recipe.training.steps);
+  const auto decay =
+      static_cast<int64_t>(std::llround(schedule.decay_ratio.value_or(0) * static_cast<double>(total)));
+  if (warmup > total) {
+    lines.push_back(
+        fmt::format("lr_scheduler.warmup_steps = {} is longer than the schedule's {} steps: shortened to {}",
+                    warmup, total, total));
+  } else if (warmup + decay > total) {
+    lines.push_back(fmt::format(
+        "lr_scheduler: {} warmup and {} decay steps do not fit into {}: the decay is shortened to {}", warmup,
+        decay, total, total - warmup));
+  }
+  return lines;
+}
+
+}  // namespace titan
