@@ -8,7 +8,9 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(titan_flags INTERFACE)
-target_compile_options(titan_flags INTERFACE -Wall -Wextra -Werror -Wno-psabi -fno-math-errno -ffp-contract=off)
+target_compile_options(titan_flags INTERFACE -Wall -Wextra -Werror -Wno-psabi -fno-math-errno)
+# Ahead of every target's own options, so that SIMD sources can ask for fused multiply-adds.
+add_compile_options(-ffp-contract=off)
 target_include_directories(titan_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(TITAN_SANITIZE)
   target_compile_options(titan_flags INTERFACE -fsanitize=${TITAN_SANITIZE} -fno-omit-frame-pointer -g1)
