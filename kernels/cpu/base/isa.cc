@@ -33,4 +33,11 @@ Isa best_isa() {
   throw UserError(fmt::format("TITAN_CPU_ISA is '{}'; use baseline, avx2 or avx512, or unset it", asked));
 }
 
+Bf16Features bf16_features(Isa isa) {
+  if (isa < Isa::avx512) return {};
+  __builtin_cpu_init();
+  return {.avx512_bf16 = __builtin_cpu_supports("avx512bf16") != 0,
+          .amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16")};
+}
+
 }  // namespace titan::cpu

@@ -11,4 +11,10 @@ enum class Isa { baseline, avx2, avx512 };
 Isa best_isa();
 const char* to_string(Isa isa);
 
+/// Matrix instructions on bf16: AVX-512 BF16 dot products, AMX tiles. Both false when `isa` is below avx512.
+struct Bf16Features {
+  bool avx512_bf16 = false, amx = false;
+};
+Bf16Features bf16_features(Isa isa);
+
 }  // namespace titan::cpu

@@ -1,0 +1,73 @@
+#include "kernels/cpu/gemm/gemm_engine.h"
+
+#include "kernels/cpu/base/team.h"
+#include "kernels/cpu/gemm/gemm_kernels.h"
+#include "kernels/cpu/gemm/onednn_gemm.h"
+
+namespace titan::cpu {
+namespace {
+
+constexpr std::int64_t kFewRows = 8;  ///< up to here packing the weights costs more than it saves
+
+}  // namespace
+
+const char* to_string(GemmPath path) {
+  constexpr const char* kNames[] = {"dots", "packed", "onednn"};
+  return kNames[static_cast<int>(path)];
+}
+
+GemmPath choose_path(const GemmProblem& p, GemmChoice choice, Isa isa, Bf16Features bf16) {
+  if (choice == GemmChoice::onednn) return GemmPath::onednn;
+  if (p.m <= kFewRows && !p.a.transposed && p.b.transposed) return GemmPath::dots;
+  const bool native_bf16 = isa == Isa::avx512 && (bf16.avx512_bf16 || bf16.amx);
+  if (choice == GemmChoice::automatic && p.input == DType::bf16 && native_bf16) return GemmPath::onednn;
+  return GemmPath::packed;
+}
+
+GemmEngine::GemmEngine(Isa isa, GemmChoice choice)
+    : isa_(isa), choice_(choice), bf16_(bf16_features(isa)), packed_(isa) {}
+GemmEngine::~GemmEngine() = default;
+
+GemmPath GemmEngine::path(const GemmProblem& problem) const {
+  return choose_path(problem, choice_, isa_, bf16_);
+}
+
+OneDnnGemm& GemmEngine::onednn() {
+  if (!onednn_) onednn_ = std::make_unique<OneDnnGemm>();
+  return *onednn_;
+}
+
+void GemmEngine::multiply(const GemmProblem& problem, const Team& team, void* workspace,
+                          std::int64_t workspace_bytes) {
+  switch (path(problem)) {
+    case GemmPath::dots:
+      return multiply_dots(problem, team);
+    case GemmPath::packed:
+      return packed_.multiply(problem, team);
+    case GemmPath::onednn:
+      return onednn().multiply(problem, workspace, workspace_bytes);
+  }
+}
+
+void GemmEngine::multiply_dots(const GemmProblem& p, const Team& team) const {
+  const GemmKernels& kernels = gemm_kernels(isa_);
+  const auto dots = p.input == DType::f32    ? kernels.dots_f32_f32
+                    : p.output == DType::f32 ? kernels.dots_bf16_f32
+                                             : kernels.dots_bf16_bf16;
+  constexpr std::int64_t kGrain = 32;  // columns of c: their rows of b are read together
+  team.parallel_for(p.n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    dots(p.m, end - begin, p.k, p.a.data, p.a.pitch,
+         static_cast<const std::byte*>(p.b.data) + begin * p.b.pitch * size_of(p.input), p.b.pitch,
+         static_cast<std::byte*>(p.c) + begin * size_of(p.output), p.c_pitch, p.add);
+  });
+}
+
+std::int64_t GemmEngine::workspace_bytes(const GemmProblem& problem) {
+  return path(problem) == GemmPath::onednn ? onednn().workspace_bytes(problem) : 0;
+}
+
+std::int64_t GemmEngine::buffer_bytes() const {
+  return packed_.buffer_bytes() + (onednn_ ? onednn_->buffer_bytes() : 0);
+}
+
+}  // namespace titan::cpu
