@@ -24,8 +24,11 @@ class JsonLine {
   explicit JsonLine(std::string_view kind) : text_(fmt::format(R"({{"kind":"{}")", kind)) {}
 
   JsonLine& add(std::string_view key, int64_t value) { return append(key, fmt::format("{}", value)); }
+  JsonLine& add(std::string_view key, double value) {
+    return append(key, std::isfinite(value) ? fmt::format("{}", value) : "null");
+  }
   JsonLine& add(std::string_view key, const std::optional<double>& value) {
-    return append(key, value && std::isfinite(*value) ? fmt::format("{}", *value) : "null");
+    return value ? add(key, *value) : append(key, "null");
   }
   std::string finish() const { return text_ + "}"; }
 
@@ -53,12 +56,10 @@ struct Lines {
 Lines keep_until(std::istream& file, int64_t step) {
   Lines lines;
   for (std::string line; std::getline(file, line);) {
-    const bool whole = !file.eof();  // the last line has its end
-    if (whole && belongs(line, step)) {
-      lines.kept += line + "\n";
-    } else {
-      lines.changed = true;
-    }
+    const bool keep = belongs(line, step);
+    const bool has_end = !file.eof();
+    if (keep) lines.kept += line + "\n";
+    lines.changed |= !keep || !has_end;
   }
   return lines;
 }
@@ -95,13 +96,14 @@ std::string to_json(const ValidationMetrics& m) {
 }
 
 void rewind_jsonl(const fs::path& path, int64_t step) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return;  // new, or a device
   std::ifstream file(path, std::ios::binary);
-  if (!file) return;  // nothing there, or not readable: then opening it for writing reports why
   const Lines lines = keep_until(file, step);
+  if (file.bad()) throw UserError(fmt::format("{}: cannot read", path.string()));
   if (!lines.changed) return;
 
   const fs::path rewritten = path.string() + ".tmp";
-  std::error_code error;
   fs::remove(rewritten, error);  // a leftover of a crash
   AppendFile(rewritten).append(lines.kept);
   fs::rename(rewritten, path, error);

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "engine/metrics/clock.h"
 #include "engine/metrics/jsonl.h"
 #include "engine/metrics/step_line.h"
 #include "engine/metrics/step_metrics.h"
@@ -12,16 +13,18 @@ namespace titan {
 
 MetricsLogger::MetricsLogger(const MetricsOptions& options)
     : step_lines_(options.step_lines), color_(options.color) {
-  const std::string rank_folder = options.rank ? fmt::format("rank_{}", *options.rank) : "";
+  const auto own_folder = [&](const std::filesystem::path& folder) {
+    return options.rank ? folder / fmt::format("rank_{}", *options.rank) : folder;
+  };
   if (options.jsonl)
     attempt(jsonl_warned_, [&] {
-      jsonl_ = std::make_unique<JsonlWriter>(options.dump_folder / rank_folder / "metrics.jsonl",
+      jsonl_ = std::make_unique<JsonlWriter>(own_folder(options.dump_folder) / "metrics.jsonl",
                                              options.resumed_step);
     });
   if (options.tensorboard)
     attempt(tensorboard_warned_, [&] {
-      const std::string run = run_folder_name(TensorboardWriter::system_clock());
-      const auto folder = options.dump_folder / options.save_tb_folder / run / rank_folder;
+      const std::string run = run_folder_name(unix_seconds());
+      const auto folder = own_folder(options.dump_folder / options.save_tb_folder / run);
       tensorboard_ = std::make_unique<TensorboardWriter>(folder);
       tensorboard_folder_ = folder;
     });

@@ -21,7 +21,7 @@ struct MetricsOptions {
   bool jsonl = true;
   bool tensorboard = false;           // metrics.enable_tensorboard
   std::string save_tb_folder = "tb";  // metrics.save_tb_folder, below dump_folder
-  std::optional<int> rank;            // with save_for_all_ranks: this rank's own files, rank_N
+  std::optional<int> rank = {};       // with save_for_all_ranks: this rank's own files, rank_N
   int64_t resumed_step = 0;           // the last step that is done; 0 for a new run
 };
 

@@ -7,14 +7,12 @@
 #include <iostream>
 #include <utility>
 
-#include "engine/metrics/throughput.h"
-
 namespace titan {
 namespace {
 
 constexpr int kBarWidth = 20;
 
-// 950 B, 19.5 MB: decimal prefixes, as disks and token counts use them.
+// 950B, 19.5MB: decimal prefixes, as disks and token counts use them.
 std::string scaled(double amount, const std::string& unit) {
   constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
   size_t prefix = 0;
@@ -22,7 +20,7 @@ std::string scaled(double amount, const std::string& unit) {
     amount /= 1000.0;
     ++prefix;
   }
-  return fmt::format("{:.{}f} {}{}", amount, prefix == 0 ? 0 : 1, kPrefixes[prefix], unit);
+  return fmt::format("{:.{}f}{}{}", amount, prefix == 0 ? 0 : 1, kPrefixes[prefix], unit);
 }
 
 std::string duration(double seconds) {
@@ -42,7 +40,7 @@ Progress::Progress(std::string label, int64_t total, std::string unit, const Pro
       interval_(options.interval_seconds > 0 ? options.interval_seconds
                 : terminal_                  ? 0.1
                                              : 10.0),
-      clock_(options.clock ? options.clock : steady_seconds),
+      clock_(options.clock),
       start_(clock_()),
       shown_at_(start_) {}
 

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <mutex>
 #include <string>
+
+#include "engine/metrics/clock.h"
 
 namespace titan {
 
@@ -14,13 +15,14 @@ struct ProgressOptions {
   std::ostream* stream = nullptr;  // standard error when not given
   bool terminal = false;           // redraw in place; without a stream: whether standard error is a terminal
   double interval_seconds = 0.0;   // between two updates; 0: 0.1 on a terminal, 10 elsewhere
-  std::function<double()> clock = nullptr;  // seconds, steady
+  Clock clock = steady_seconds;
 };
 
-/// `Tokenizing [##########----------]  50%  19.5 MB of 39.0 MB, 6.5 MB/s, 0:03 left`. Thread-safe.
+/// `Tokenizing [##########----------]  50%  19.5MB of 39.0MB, 6.5MB/s, 0:03 left`. Thread-safe.
 class Progress {
  public:
-  /// `unit` follows the scaled amounts ("B", "tokens"); a `total` of 0 means that it is not known.
+  /// `unit` is put right behind the scaled amounts: "B" gives 1.5MB, " tokens" 1.5M tokens. A `total` of 0
+  /// means that it is not known.
   Progress(std::string label, int64_t total, std::string unit, const ProgressOptions& options = {});
   /// Removes an unfinished bar, so that an error message starts on a clean line.
   ~Progress();
@@ -43,7 +45,7 @@ class Progress {
   std::ostream& stream_;
   bool terminal_;
   double interval_;
-  std::function<double()> clock_;
+  Clock clock_;
   double start_;
   double shown_at_;
   int64_t done_ = 0;

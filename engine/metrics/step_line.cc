@@ -50,9 +50,11 @@ std::string with_thousands(double value, int digits) {
   return group_digits(fmt::format("{:.{}f}", value, digits));
 }
 
+// Losses and norms are aligned to the right also when they are nan or inf, which fmt by itself aligns to the
+// left.
 std::string step_line(const StepMetrics& m, bool color) {
   const Palette& c = color ? kColors : kPlain;
-  std::string line = fmt::format("{}step: {:2}  {}loss: {:7.4f}  {}grad_norm: {:7.4f}  ", c.red, m.step,
+  std::string line = fmt::format("{}step: {:2}  {}loss: {:>7.4f}  {}grad_norm: {:>7.4f}  ", c.red, m.step,
                                  c.green, m.loss, c.orange, m.grad_norm);
   line += fmt::format("{}{}  ", c.turquoise, memory(m.memory_bytes, m.memory_percent));
   line += fmt::format("{}tps: {}  {}tflops: {}  ", c.blue, with_thousands(m.tps, 0), c.cyan,
@@ -63,7 +65,7 @@ std::string step_line(const StepMetrics& m, bool color) {
 
 std::string validation_line(const ValidationMetrics& m, bool color) {
   const Palette& c = color ? kColors : kPlain;
-  return fmt::format("{}validate step: {:2}  {}loss: {:7.4f}  {}{}  {}tps: {}{}", c.yellow, m.step, c.green,
+  return fmt::format("{}validate step: {:2}  {}loss: {:>7.4f}  {}{}  {}tps: {}{}", c.yellow, m.step, c.green,
                      m.loss, c.turquoise, memory(m.memory_bytes, m.memory_percent), c.blue,
                      with_thousands(m.tps, 0), c.reset);
 }

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <bit>
-#include <chrono>
 #include <ctime>
 #include <utility>
 
@@ -116,11 +115,7 @@ std::string run_folder_name(double wall_time) {
   return name;
 }
 
-double TensorboardWriter::system_clock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-TensorboardWriter::TensorboardWriter(const std::filesystem::path& folder, WallClock clock)
+TensorboardWriter::TensorboardWriter(const std::filesystem::path& folder, Clock clock)
     : clock_(std::move(clock)), file_(folder / event_file_name(clock_())) {
   file_.append(tfrecord(file_version_event(clock_())));
 }

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "engine/metrics/append_file.h"
+#include "engine/metrics/clock.h"
 #include "engine/metrics/step_metrics.h"
 
 namespace titan {
@@ -31,11 +31,8 @@ std::string run_folder_name(double wall_time);
 
 class TensorboardWriter {
  public:
-  using WallClock = std::function<double()>;
-  static double system_clock();
-
   /// Creates `folder`/events.out.tfevents.<time>.<host>.<pid>. Throws UserError.
-  explicit TensorboardWriter(const std::filesystem::path& folder, WallClock clock = system_clock);
+  explicit TensorboardWriter(const std::filesystem::path& folder, Clock clock = unix_seconds);
 
   /// One event; TensorBoard sees it at once. Throws UserError.
   void write(int64_t step, std::span<const Scalar> scalars);
@@ -43,7 +40,7 @@ class TensorboardWriter {
   const std::filesystem::path& path() const { return file_.path(); }
 
  private:
-  WallClock clock_;
+  Clock clock_;
   AppendFile file_;
 };
 

@@ -1,15 +1,10 @@
 #include "engine/metrics/throughput.h"
 
-#include <chrono>
 #include <utility>
 
 #include "kernels/base/error.h"
 
 namespace titan {
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 ThroughputMeter::ThroughputMeter(int64_t devices_per_batch, Clock clock)
     : devices_per_batch_(devices_per_batch), clock_(std::move(clock)), start_(clock_()) {

@@ -2,13 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+
+#include "engine/metrics/clock.h"
 
 namespace titan {
-
-/// Seconds from any fixed moment; never goes back.
-using Clock = std::function<double()>;
-double steady_seconds();
 
 class ThroughputMeter {
  public:

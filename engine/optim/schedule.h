@@ -16,10 +16,10 @@ enum class Decay { linear, sqrt, cosine };
 std::optional<Decay> parse_decay(std::string_view name);
 
 struct ScheduleOptions {
-  int64_t training_steps = 10000;      // training.steps
-  std::optional<int64_t> total_steps;  // lr_scheduler.total_steps: the horizon, training_steps when not given
-  int64_t warmup_steps = 200;          // W
-  std::optional<double> decay_ratio;   // D = round(T * ratio), half to even; not given: D = T - W
+  int64_t training_steps = 10000;           // training.steps
+  std::optional<int64_t> total_steps = {};  // lr_scheduler.total_steps: T; not given: training_steps
+  int64_t warmup_steps = 200;               // W
+  std::optional<double> decay_ratio = {};   // D = round(T * ratio), half to even; not given: D = T - W
   Decay decay_type = Decay::linear;
   double min_lr_factor = 0.0;  // the decay ends here, as a fraction of the peak
 };
