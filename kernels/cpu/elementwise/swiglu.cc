@@ -1,0 +1,29 @@
+// SwiGLU: Shazeer, "GLU variants improve Transformer", 2020.
+#include "kernels/cpu/elementwise/dispatch.h"
+#include "kernels/cpu/run.h"
+
+namespace titan::cpu {
+namespace {
+
+const SwiGluKernels& kernels(Isa isa) {
+  return choose(isa, baseline::kSwiGlu, avx2::kSwiGlu, avx512::kSwiGlu);
+}
+
+}  // namespace
+
+void run(const SwiGlu& op, const Context& context) {
+  const SwiGluArgs args{rows_of(context, op.gate_up), rows_of(context, op.y), op.y.cols};
+  const auto kernel = kernels(context.isa).swiglu[element_type(op.y)];
+  context.team.parallel_for(op.y.rows, grain_of_rows(op.y.cols),
+                            [&](std::int64_t begin, std::int64_t end) { kernel(args, begin, end); });
+}
+
+void run(const SwiGluGrad& op, const Context& context) {
+  const SwiGluGradArgs args{rows_of(context, op.dy), rows_of(context, op.gate_up),
+                            rows_of(context, op.dgate_up), op.dy.cols};
+  const auto kernel = kernels(context.isa).swiglu_grad[element_type(op.dy)];
+  context.team.parallel_for(op.dy.rows, grain_of_rows(op.dy.cols),
+                            [&](std::int64_t begin, std::int64_t end) { kernel(args, begin, end); });
+}
+
+}  // namespace titan::cpu
