@@ -5,13 +5,16 @@
 #include <string>
 
 #include "kernels/cpu/base/isa.h"
+#include "kernels/cpu/gemm/gemm_engine.h"
 #include "kernels/op/backend.h"
 
 namespace titan::cpu {
 
 struct CpuOptions {
-  int threads = 0;  ///< compute threads; 0 = all processors this process may use
+  int threads = 0;  ///< compute threads; 0 = all processors this process may use. 1 = no OpenMP at all
   Isa isa = best_isa();
+  GemmChoice gemm = GemmChoice::automatic;
+  bool bind = true;  ///< one thread a processor, when the team fills all processors this process may use
 };
 
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);

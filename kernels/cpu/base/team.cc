@@ -9,6 +9,8 @@
 #include <pmmintrin.h>
 #include <xmmintrin.h>
 
+#include "kernels/cpu/base/processors.h"
+
 namespace titan::cpu {
 
 void flush_subnormals() {
@@ -30,6 +32,18 @@ std::byte* Team::scratch(int thread, std::int64_t bytes) const {
     slot.bytes = bytes;
   }
   return slot.memory.get();
+}
+
+void Team::adopt(std::span<const int> processors) const {
+#ifdef _OPENMP
+  omp_set_num_threads(threads_);
+  if (threads_ > 1 && !processors.empty()) {
+#pragma omp parallel num_threads(threads_)
+    bind_thread(processors[omp_get_thread_num() % processors.size()]);
+  }
+#else
+  (void)processors;
+#endif
 }
 
 void Team::parallel_for(std::int64_t n, std::int64_t grain,

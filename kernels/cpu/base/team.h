@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/base/function_ref.h"
@@ -15,6 +16,10 @@ class Team {
  public:
   explicit Team(int threads) : threads_(threads < 1 ? 1 : threads), scratch_(threads_) {}
   int threads() const { return threads_; }
+
+  /// Called once by the thread that will run this team, which becomes its first member. Limits OpenMP
+  /// libraries called from here to the team's size and binds member i to processors[i] (empty: not bound).
+  void adopt(std::span<const int> processors) const;
 
   /// Calls body(begin, end) on disjoint ranges that cover [0, n). Ranges are multiples of `grain` (the last
   /// may be shorter). Which thread runs which range is fixed; results must not depend on the split.

@@ -1,0 +1,120 @@
+// Cast, Copy, Add, Fill, Iota.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/base/bf16.h"
+#include "kernels/base/error.h"
+#include "kernels/cpu/base/team.h"
+#include "kernels/cpu/movement_kernels.h"
+#include "kernels/cpu/run.h"
+
+namespace titan::cpu {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;  ///< elements worth a thread
+
+const MovementKernels& kernels(Isa isa) {
+  switch (isa) {
+    case Isa::avx512:
+      return avx512::kMovementKernels;
+    case Isa::avx2:
+      return avx2::kMovementKernels;
+    case Isa::baseline:
+      break;
+  }
+  return baseline::kMovementKernels;
+}
+
+bool is_float(const Operand& x) { return x.dtype == DType::f32 || x.dtype == DType::bf16; }
+
+std::byte* at(const Context& context, const Operand& x, std::int64_t row, std::int64_t col) {
+  return context.data(x) + (row * x.pitch + col) * size_of(x.dtype);
+}
+
+void check_same_shape(const Operand& x, const Operand& y) {
+  TITAN_CHECK_EQ(x.rows, y.rows);
+  TITAN_CHECK_EQ(x.cols, y.cols);
+}
+
+/// Calls body(row, first column, count) over all of y. Where every operand is contiguous the matrix is one
+/// long row, so that tall and wide shapes split alike.
+void for_each_run(const Operand& y, bool contiguous, const Team& team,
+                  FunctionRef<void(std::int64_t, std::int64_t, std::int64_t)> body) {
+  if (contiguous) {
+    team.parallel_for(y.elements(), kGrain,
+                      [&](std::int64_t begin, std::int64_t end) { body(0, begin, end - begin); });
+    return;
+  }
+  const std::int64_t rows_grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, y.cols));
+  team.parallel_for(y.rows, rows_grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) body(row, 0, y.cols);
+  });
+}
+
+template <class T>
+void fill(T* y, T value, std::int64_t n) {
+  std::fill(y, y + n, value);
+}
+
+}  // namespace
+
+void run(const Cast& op, const Context& context) {
+  check_same_shape(op.x, op.y);
+  TITAN_CHECK(is_float(op.x) && is_float(op.y));
+  for_each_run(op.y, op.x.contiguous() && op.y.contiguous(), context.team,
+               [&](std::int64_t row, std::int64_t col, std::int64_t n) {
+                 kernels(context.isa)
+                     .convert(at(context, op.x, row, col), op.x.dtype, at(context, op.y, row, col),
+                              op.y.dtype, n);
+               });
+}
+
+void run(const Copy& op, const Context& context) {
+  check_same_shape(op.x, op.y);
+  TITAN_CHECK(op.x.dtype == op.y.dtype);
+  for_each_run(op.y, op.x.contiguous() && op.y.contiguous(), context.team,
+               [&](std::int64_t row, std::int64_t col, std::int64_t n) {
+                 std::memcpy(at(context, op.y, row, col), at(context, op.x, row, col),
+                             n * size_of(op.y.dtype));
+               });
+}
+
+void run(const Add& op, const Context& context) {
+  check_same_shape(op.a, op.y);
+  check_same_shape(op.b, op.y);
+  TITAN_CHECK(is_float(op.a) && is_float(op.b) && is_float(op.y));
+  for_each_run(op.y, op.a.contiguous() && op.b.contiguous() && op.y.contiguous(), context.team,
+               [&](std::int64_t row, std::int64_t col, std::int64_t n) {
+                 kernels(context.isa)
+                     .add(at(context, op.a, row, col), op.a.dtype, at(context, op.b, row, col), op.b.dtype,
+                          at(context, op.y, row, col), op.y.dtype, n);
+               });
+}
+
+void run(const Fill& op, const Context& context) {
+  for_each_run(op.y, op.y.contiguous(), context.team,
+               [&](std::int64_t row, std::int64_t col, std::int64_t n) {
+                 std::byte* y = at(context, op.y, row, col);
+                 switch (op.y.dtype) {
+                   case DType::f32:
+                     return fill(reinterpret_cast<float*>(y), op.value, n);
+                   case DType::bf16:
+                     return fill(reinterpret_cast<bf16*>(y), to_bf16(op.value), n);
+                   case DType::i32:
+                     return fill(reinterpret_cast<std::int32_t*>(y), static_cast<std::int32_t>(op.value), n);
+                   case DType::i64:
+                     return fill(reinterpret_cast<std::int64_t*>(y), static_cast<std::int64_t>(op.value), n);
+                 }
+               });
+}
+
+void run(const Iota& op, const Context& context) {
+  TITAN_CHECK(op.y.dtype == DType::i32);
+  TITAN_CHECK_EQ(op.y.cols, 1);
+  for (std::int64_t row = 0; row < op.y.rows; ++row) {
+    const std::int64_t value = op.period > 0 ? row % op.period : row;
+    *reinterpret_cast<std::int32_t*>(at(context, op.y, row, 0)) = static_cast<std::int32_t>(value);
+  }
+}
+
+}  // namespace titan::cpu
