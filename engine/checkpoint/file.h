@@ -72,6 +72,8 @@ void sync_directory(const std::filesystem::path& path, const DiskHook& hook);
 /// Renames `from` to `to`, in one step also where `to` exists (it then ends up at `from`).
 void rename_or_exchange(const std::filesystem::path& from, const std::filesystem::path& to,
                         const DiskHook& hook);
+void create_folder(const std::filesystem::path& path, const DiskHook& hook);  ///< and those above it
+void remove_tree(const std::filesystem::path& path, const DiskHook& hook);
 int64_t free_bytes(const std::filesystem::path& folder);  ///< that this user may still write
 
 }  // namespace titan

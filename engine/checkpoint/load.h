@@ -3,7 +3,6 @@
 
 #include "engine/checkpoint/coordinator.h"
 #include "engine/checkpoint/manifest.h"
-#include "kernels/base/error.h"
 
 #include <chrono>
 #include <filesystem>
@@ -13,13 +12,6 @@
 #include <vector>
 
 namespace titan {
-
-/// The checkpoint's bytes are not what was saved. Another checkpoint may be fine; other UserErrors would
-/// repeat there.
-class DamagedCheckpoint : public UserError {
- public:
-  using UserError::UserError;
-};
 
 /// A piece to fill: piece.elements() floats at `data`.
 struct WantedTensor {
@@ -40,6 +32,9 @@ LoadParts parts_without(std::span<const std::string> exclude_from_loading);
 
 struct LoadOptions {
   LoadParts parts;
+  /// All parameters of the model, other ranks' included; where given, a checkpoint that has others is
+  /// refused.
+  std::vector<std::string> model_parameters;
   int threads = 2;  ///< that read and hash
   std::chrono::seconds timeout{3600};
 };

@@ -4,6 +4,7 @@
 
 #include "engine/checkpoint/piece.h"
 #include "engine/checkpoint/stored_type.h"
+#include "kernels/base/error.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -11,6 +12,13 @@
 #include <vector>
 
 namespace titan {
+
+/// The checkpoint's bytes are not what was saved. Another checkpoint may be fine; other UserErrors would
+/// repeat there.
+class DamagedCheckpoint : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 enum class StateKind { parameter, exp_avg, exp_avg_sq };
 std::string tensor_name(const Piece& piece, StateKind kind);  ///< in the file: "NAME.exp_avg[0:4,8:16]"

@@ -38,6 +38,7 @@ bool covers_box(const Piece& piece);  ///< every element of its box
 
 /// "NAME" for a whole parameter, "NAME[0:4,8:16]" for a box, "NAME[0:4,8:16]{5:20}" for a range in it.
 std::string to_string(const Piece& piece);
+std::string piece_suffix(const Piece& piece);           ///< what to_string adds to the name
 std::string to_string(std::span<const int64_t> shape);  ///< "[4, 16]"
 
 /// Why `piece` is not one (sizes, bounds, overflow), or "".
