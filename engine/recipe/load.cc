@@ -104,9 +104,9 @@ std::string show(const toml::node& node) {
 // lists no brackets.
 std::string override_as_toml(const std::string& text, const Value& type) {
   const std::string_view name = type_name(type);
-  const bool is_toml = text.starts_with('"') || text.starts_with('\'') || text.starts_with('[');
-  if (!is_toml && name == "string") return quote(text);
-  if (!is_toml && name == "list of strings") return to_text(split(text, ','));
+  const bool is_quoted = text.starts_with('"') || text.starts_with('\'');
+  if (name == "string" && !is_quoted) return quote(text);
+  if (name == "list of strings" && !is_quoted && !text.starts_with('[')) return to_text(split(text, ','));
   return text;
 }
 
@@ -129,7 +129,7 @@ class Loader {
       return fail(place, fmt::format("{}: expected --section.key=value", text));
     const std::string path = text.substr(2, equals == std::string::npos ? equals : equals - 2);
     const Key* key = resolve(path);
-    if (!key) return fail_unknown(place, path);
+    if (!key) return fail_unknown_key(place, path);
     const Value type = default_value(*key);
     if (equals == std::string::npos) {
       if (type_name(type) != "boolean")
@@ -181,15 +181,22 @@ class Loader {
       const std::string path = prefix + std::string(name.str());
       if (const Key* key = resolve(path)) {
         read_value(*key, node);
-      } else if (!is_section(current_name(path))) {
-        fail_unknown(place_of(name.source()), path, node.is_table());
-      } else if (const toml::table* section = node.as_table()) {
-        read_table(*section, std::string(current_name(path)) + ".");
+      } else if (is_section(current_name(path))) {
+        read_section(path, node);
+      } else if (node.is_table()) {
+        fail_unknown_section(place_of(name.source()), path);
       } else {
-        fail(place_of(node.source()),
-             fmt::format("{} = {}: expected a section, [{}]", path, show(node), path));
+        fail_unknown_key(place_of(name.source()), path);
       }
     }
+  }
+
+  void read_section(const std::string& path, const toml::node& node) {
+    const toml::table* section = node.as_table();
+    if (!section)
+      return fail(place_of(node.source()),
+                  fmt::format("{} = {}: expected a section, [{}]", path, show(node), path));
+    read_table(*section, std::string(current_name(path)) + ".");
   }
 
   void read_value(const Key& key, const toml::node& node) {
@@ -224,25 +231,28 @@ class Loader {
          fmt::format("{} = {}: expected {}", key.path, shown, expectation(key.domain, default_value(key))));
   }
 
-  void fail_unknown(const Place& place, const std::string& path, bool is_table = false) {
-    const std::string named = is_table ? fmt::format("section [{}]", path) : fmt::format("key {}", path);
-    const std::string meant =
-        is_table ? fmt::format("[{}]", suggest_section(path)) : std::string(suggest_key(path));
-    const bool none = meant.empty() || meant == "[]";
-    fail(place, fmt::format("unknown {}{}", named,
-                            none ? "; `titan train --help` lists them all"
-                                 : fmt::format("; did you mean {}?", meant)));
+  void fail_unknown_key(const Place& place, const std::string& path) {
+    const std::string_view meant = suggest_key(path);
+    fail(place, meant.empty() ? fmt::format("unknown key {}; `titan train --help` lists all keys", path)
+                              : fmt::format("unknown key {}; did you mean {}?", path, meant));
   }
 
-  // The same name in another section first, then the nearest spelling.
+  void fail_unknown_section(const Place& place, const std::string& path) {
+    const std::string_view meant = suggest_section(path);
+    fail(place, meant.empty()
+                    ? fmt::format("unknown section [{}]; `titan train --help` lists all sections", path)
+                    : fmt::format("unknown section [{}]; did you mean [{}]?", path, meant));
+  }
+
+  // The nearest spelling, else the same name in another section.
   static std::string_view suggest_key(std::string_view path) {
-    const std::string_view name = path.substr(path.rfind('.') + 1);
     std::vector<std::string_view> paths;
-    for (const Key& key : keys()) {
-      if (key.name() == name) return key.path;
-      paths.push_back(key.path);
-    }
-    return nearest(path, paths);
+    for (const Key& key : keys()) paths.push_back(key.path);
+    if (const std::string_view meant = nearest(path, paths); !meant.empty()) return meant;
+    const std::string_view name = path.substr(path.rfind('.') + 1);
+    const auto same =
+        std::find_if(keys().begin(), keys().end(), [&](const Key& key) { return key.name() == name; });
+    return same == keys().end() ? "" : same->path;
   }
 
   static std::string_view suggest_section(std::string_view path) {
@@ -268,7 +278,8 @@ Recipe parse_recipe(std::string_view text, const std::string& source_name,
 }
 
 Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  if (std::filesystem::is_directory(path))
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
     throw UsageError(fmt::format("{}: a folder, not a recipe", path.string()));
   std::ifstream file(path, std::ios::binary);
   if (!file)

@@ -38,12 +38,12 @@ std::string escape_cell(const std::string& text) {
 struct HelpWidths {
   size_t path = 0;
   size_t type = 0;
-  size_t default_text = 0;
+  size_t value = 0;
 
   void widen(const Key& key) {
     path = std::max(path, key.path.size());
     type = std::max(type, type_name(default_value(key)).size());
-    default_text = std::max(default_text, titan::to_text(default_value(key)).size());
+    value = std::max(value, default_text(key).size());
   }
 };
 
@@ -90,7 +90,7 @@ std::string help_text() {
         const HelpWidths& width = widths[key.section()];
         text +=
             fmt::format("  --{:{}}  {:{}}  {:{}}  {}", key.path, width.path, type_name(default_value(key)),
-                        width.type, default_text(key), width.default_text, meaning(key));
+                        width.type, default_text(key), width.value, meaning(key));
         text += key.support.kind == Support::works ? "\n" : fmt::format(" [{}]\n", support_text(key));
       });
   return text;

@@ -53,6 +53,7 @@ const BadFile kBadFiles[] = {
     {"[optimizer]\ndecay_ratio = 0.1",
      "r.toml:2:1: unknown key optimizer.decay_ratio; did you mean lr_scheduler.decay_ratio?",
      {}},
+    {"[valdation]\nenable = true", "r.toml:1:2: unknown section [valdation]; did you mean [validation]?", {}},
     {"steps = 5", "r.toml:1:1: unknown key steps; did you mean training.steps?", {}},
     {"training.Steps = 5", "r.toml:1:10: unknown key training.Steps; did you mean training.steps?", {}},
     // types
@@ -155,6 +156,7 @@ const BadOverride kBadOverrides[] = {
     {"--steps=5", "command line: --steps=5: expected --section.key=value", {}},
     {"--model=a.b", "command line: --model=a.b: expected --section.key=value", {}},
     {"--training.step=5", "command line: unknown key training.step; did you mean training.steps?", {}},
+    {"--valdation.enable", "command line: unknown key valdation.enable; did you mean validation.enable?", {}},
     {"--training.dataloader=5", "command line: unknown key training.dataloader", {}},
     {"--training.local-batch-size=5",
      "command line: unknown key",

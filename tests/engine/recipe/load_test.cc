@@ -108,6 +108,7 @@ TEST_CASE("overrides have one syntax for every type") {
   CHECK(parse("", {"--model.flavor=8B"}).model.flavor == "8B");
   CHECK(parse("", {"--model.flavor=\"8B\""}).model.flavor == "8B");
   CHECK(parse("", {"--job.description=a = \"b\" \\ c"}).job.description == "a = \"b\" \\ c");
+  CHECK(parse("", {"--job.description=[a]"}).job.description == "[a]");
   CHECK(parse("", {"--optimizer.no_decay=norm, bias"}).optimizer.no_decay == Strings{"norm", "bias"});
   CHECK(parse("", {"--optimizer.no_decay=[\"a,b\", 'c']"}).optimizer.no_decay == Strings{"a,b", "c"});
   CHECK(parse("", {"--compile.components="}).compile.components.empty());
