@@ -1,0 +1,20 @@
+#include "kernels/cost/workspace.h"
+
+#include <algorithm>
+
+namespace titan {
+
+std::int64_t rms_norm_grad_blocks(std::int64_t rows) {
+  constexpr std::int64_t kMinRows = 32, kMaxBlocks = 128;
+  return std::clamp<std::int64_t>((rows + kMinRows - 1) / kMinRows, 1, kMaxBlocks);
+}
+
+std::int64_t embedding_grad_order(std::int64_t rows, std::int64_t table_rows) {
+  return rows + table_rows + 1;
+}
+
+std::int64_t gemm_workspace_bytes(const Gemm&, const Machine& machine) {
+  return machine.gemm_workspace_bytes;
+}
+
+}  // namespace titan
