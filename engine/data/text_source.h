@@ -15,6 +15,7 @@
 
 #include "engine/data/text_files.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,7 +61,7 @@ class TextSource {
   std::optional<TextChunk> next();
 
  private:
-  bool open_next_file();
+  void close_file();
   void fill(size_t target);
   TextChunk take(size_t bytes);
   std::optional<TextChunk> next_plain();

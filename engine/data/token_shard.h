@@ -8,6 +8,7 @@
 // The header carries its own XXH3-64 and that of everything after it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -18,9 +19,9 @@
 namespace titan {
 
 class FileWriter;
-class MappedFile;
+class FileMapping;
 
-inline constexpr int64_t kShardHeaderBytes = 192;
+inline constexpr int64_t kShardHeaderBytes = 160;
 inline constexpr const char* kShardSuffix = ".tokens";
 
 struct ShardInfo {
@@ -82,7 +83,7 @@ class TokenShard {
   uint64_t start(int64_t document) const;
 
   std::filesystem::path path_;
-  std::unique_ptr<MappedFile> file_;
+  std::unique_ptr<FileMapping> file_;
   ShardInfo info_;
   const std::byte* tokens_ = nullptr;
   const std::byte* starts_ = nullptr;

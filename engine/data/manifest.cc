@@ -1,0 +1,75 @@
+#include "engine/data/manifest.h"
+
+#include "engine/data/file_io.h"
+#include "kernels/base/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+
+namespace titan {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+int64_t sum(const std::vector<Manifest::Shard>& shards, int64_t Manifest::Shard::*field) {
+  int64_t total = 0;
+  for (const Manifest::Shard& shard : shards) total += shard.*field;
+  return total;
+}
+
+Manifest parse(const json& in) {
+  Manifest manifest;
+  manifest.chunks = in.at("chunks");
+  for (const json& s : in.at("shards")) {
+    manifest.shards.push_back(
+        {s.at("file"), s.at("tokens"), s.at("documents"), s.at("text_bytes"), s.at("content_hash")});
+  }
+  return manifest;
+}
+
+bool on_disk(const fs::path& folder, const Manifest::Shard& shard) {
+  try {
+    const ShardInfo info = read_shard_info(folder / shard.file);
+    return info.content_hash == shard.content_hash && info.token_count == shard.tokens;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+int64_t Manifest::tokens() const { return sum(shards, &Shard::tokens); }
+int64_t Manifest::documents() const { return sum(shards, &Shard::documents); }
+int64_t Manifest::text_bytes() const { return sum(shards, &Shard::text_bytes); }
+
+void write_manifest(const fs::path& path, const Manifest& manifest) {
+  json shards = json::array();
+  for (const Manifest::Shard& s : manifest.shards) {
+    shards.push_back({{"file", s.file},
+                      {"tokens", s.tokens},
+                      {"documents", s.documents},
+                      {"text_bytes", s.text_bytes},
+                      {"content_hash", s.content_hash}});
+  }
+  write_file_atomically(path,
+                        json{{"chunks", manifest.chunks}, {"shards", std::move(shards)}}.dump(1) + "\n");
+}
+
+std::optional<Manifest> read_manifest(const fs::path& path) {
+  std::ifstream in(path);
+  if (!in) return std::nullopt;
+  try {
+    Manifest manifest = parse(json::parse(in));
+    const auto present = [&](const Manifest::Shard& shard) { return on_disk(path.parent_path(), shard); };
+    if (!std::all_of(manifest.shards.begin(), manifest.shards.end(), present)) return std::nullopt;
+    return manifest;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace titan

@@ -1,0 +1,202 @@
+#include "engine/data/prepare.h"
+
+#include "engine/data/content_hash.h"
+#include "engine/data/file_io.h"
+#include "engine/data/manifest.h"
+#include "engine/data/prepared_shards.h"
+#include "engine/data/text_source.h"
+#include "engine/data/token_shard.h"
+#include "engine/data/tokenize_pool.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "kernels/base/error.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace titan {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kPreparedFormat =
+    1;  // of the folder; part of the key, so another format never meets this one's files
+constexpr int64_t kMaxShardDocuments = int64_t{1}
+                                       << 24;  // bounds the table of starts a ShardWriter keeps in memory
+
+int64_t total_bytes(const std::vector<TextFile>& files) {
+  const auto add = [](int64_t sum, const TextFile& file) { return sum + file.bytes; };
+  return std::accumulate(files.begin(), files.end(), int64_t{0}, add);
+}
+
+/// Is `path` below `folder`?
+bool inside(const fs::path& folder, const fs::path& path) {
+  const fs::path relative = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+/// The text files of `inputs`, without the cache's own JSON files when it lies in one of the folders.
+TextFiles find_text(const std::vector<std::string>& inputs, const fs::path& cache) {
+  TextFiles text = expand_text_files(inputs);
+  std::erase_if(text.files, [&](const TextFile& file) { return inside(cache, file.path); });
+  std::erase_if(text.ignored, [&](const fs::path& path) { return inside(cache, path); });
+  return text;
+}
+
+std::vector<FileStamp> stamps_of(const std::vector<TextFile>& files) {
+  std::vector<FileStamp> stamps;
+  for (const TextFile& file : files) stamps.push_back(stamp_of(file.path));
+  return stamps;
+}
+
+/// Names the result by everything it depends on.
+std::string cache_key(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
+                      const PrepareOptions& options) {
+  const FileLock lock(options.cache_dir / "hashes.lock");
+  ContentHashes hashes(options.cache_dir / "hashes.json");
+  PrepareProgress progress{.bytes_total = total_bytes(files)};
+  const auto on_bytes = [&](int64_t bytes) {
+    progress.bytes_done += bytes;
+    if (options.progress) options.progress(progress);
+  };
+  std::string text = fmt::format("format {} tokenizer {} bos {} eos {} chunk {} shard {}\n", kPreparedFormat,
+                                 tokenizer.fingerprint(), tokenizer.bos().value_or(-1),
+                                 tokenizer.eos().value_or(-1), kChunkBytes, options.max_shard_tokens);
+  for (const TextFile& file : files) {
+    text += fmt::format("{} {}\n", hashes.hash_of(file.path, on_bytes),
+                        file.format == TextFormat::plain ? "plain" : "lines");
+  }
+  hashes.save();
+  return hash_text(text);
+}
+
+/// Writes shard after shard and records each finished one.
+class ShardSequence {
+ public:
+  ShardSequence(fs::path folder, const Tokenizer& tokenizer, int64_t max_shard_tokens, Manifest finished)
+      : folder_(std::move(folder)),
+        tokenizer_(tokenizer),
+        max_shard_tokens_(max_shard_tokens),
+        manifest_(std::move(finished)) {}
+
+  void append(const TokenChunk& chunk) {
+    if (!writer_)
+      writer_ = std::make_unique<ShardWriter>(folder_ / file_name(), tokenizer_.vocab_size(),
+                                              tokenizer_.fingerprint());
+    writer_->append(chunk.tokens, chunk.document_starts, chunk.text_bytes);
+    ++chunks_;
+    if (writer_->token_count() >= max_shard_tokens_ || writer_->document_count() >= kMaxShardDocuments)
+      finish_shard();
+  }
+
+  const Manifest& finish() {
+    if (writer_ && writer_->token_count() > 0) finish_shard();
+    return manifest_;
+  }
+
+  int64_t tokens() const { return manifest_.tokens() + (writer_ ? writer_->token_count() : 0); }
+  int64_t documents() const { return manifest_.documents() + (writer_ ? writer_->document_count() : 0); }
+
+ private:
+  std::string file_name() const {
+    return fmt::format("shard-{:05}{}", manifest_.shards.size(), kShardSuffix);
+  }
+
+  void finish_shard() {
+    const std::string name = file_name();
+    const ShardInfo info = writer_->finish();
+    writer_.reset();
+    manifest_.shards.push_back(
+        {name, info.token_count, info.document_count, info.text_bytes, info.content_hash});
+    manifest_.chunks += std::exchange(chunks_, 0);
+    write_manifest(folder_ / kProgressFile, manifest_);
+  }
+
+  fs::path folder_;
+  const Tokenizer& tokenizer_;
+  int64_t max_shard_tokens_;
+  Manifest manifest_;
+  std::unique_ptr<ShardWriter> writer_;
+  int64_t chunks_ = 0;  ///< in the unfinished shard
+};
+
+/// What an earlier run finished, after everything else it left was removed.
+Manifest clean_folder(const fs::path& folder) {
+  Manifest finished = read_manifest(folder / kProgressFile).value_or(Manifest{});
+  const auto keep = [&](const std::string& name) {
+    const auto named = [&](const Manifest::Shard& shard) { return shard.file == name; };
+    return std::any_of(finished.shards.begin(), finished.shards.end(), named);
+  };
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string suffix = entry.path().extension();
+    if ((suffix == ".tmp" || suffix == kShardSuffix) && !keep(entry.path().filename()))
+      fs::remove(entry.path());
+  }
+  fs::remove(folder / kManifestFile);
+  return finished;
+}
+
+Manifest tokenize_files(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
+                        const fs::path& folder, const PrepareOptions& options) {
+  const Manifest finished = clean_folder(folder);
+  const std::vector<FileStamp> stamps = stamps_of(files);
+  const int64_t bytes_total = total_bytes(files);
+  ShardSequence shards(folder, tokenizer, options.max_shard_tokens, finished);
+  TextSource source(files);
+  TokenizePool pool(tokenizer, options.threads);
+
+  const auto write_oldest = [&] {
+    const TokenChunk chunk = pool.pop();
+    shards.append(chunk);
+    if (!options.progress) return;
+    options.progress({PrepareProgress::Phase::tokenize, chunk.file_bytes_done, bytes_total, shards.tokens(),
+                      shards.documents()});
+  };
+  for (int64_t i = 0; std::optional<TextChunk> chunk = source.next(); ++i) {
+    if (i < finished.chunks) continue;
+    if (pool.full()) write_oldest();
+    pool.push(std::move(*chunk));
+  }
+  while (!pool.empty()) write_oldest();
+
+  const Manifest& all = shards.finish();
+  if (all.documents() == 0)
+    throw UserError(fmt::format("{}: no document in the data", files.front().path.string()));
+  if (stamps_of(files) != stamps)
+    throw UserError("the text files changed while they were tokenized; start again");
+  write_manifest(folder / kManifestFile, all);
+  return all;
+}
+
+}  // namespace
+
+PreparedData prepare_data(const std::vector<std::string>& inputs, const Tokenizer& tokenizer,
+                          const PrepareOptions& options) {
+  if (const std::vector<fs::path> shards = find_shards(inputs); !shards.empty())
+    return open_shards(shards, tokenizer);
+  TITAN_CHECK(options.threads > 0 && options.max_shard_tokens > 0);
+  TextFiles text = find_text(inputs, options.cache_dir);
+  create_folder(options.cache_dir);
+  const fs::path folder = options.cache_dir / cache_key(text.files, tokenizer, options);
+  create_folder(folder);
+  const FileLock lock(folder / "lock");
+
+  std::optional<Manifest> manifest = read_manifest(folder / kManifestFile);
+  const bool from_cache = manifest.has_value();
+  if (!manifest) manifest = tokenize_files(text.files, tokenizer, folder, options);
+
+  PreparedData out;
+  out.folder = folder;
+  out.tokens = manifest->tokens();
+  out.documents = manifest->documents();
+  out.text_bytes = manifest->text_bytes();
+  out.from_cache = from_cache;
+  out.ignored = std::move(text.ignored);
+  for (const Manifest::Shard& shard : manifest->shards) out.shards.push_back(folder / shard.file);
+  return out;
+}
+
+}  // namespace titan
