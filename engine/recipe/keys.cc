@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <type_traits>
 #include <utility>
 
 namespace titan {
 namespace {
 
-// The path of a key and how to reach its member; the two cannot drift apart.
-#define KEY(member) \
-#member, [](const Recipe& recipe) -> Value { return recipe.member; }, \
-      [](Recipe& recipe, Value value) {                               \
-        recipe.member = std::get<std::decay_t<decltype(recipe.member)>>(std::move(value)); \
-      }
+template <class T>
+void assign(T& member, Value value) {
+  member = std::get<T>(std::move(value));
+}
+
+// The path of a key and how to read and write its member: the two cannot drift apart.
+// clang-format off
+#define KEY(member)                                                   \
+  #member, [](const Recipe& recipe) -> Value { return recipe.member; }, \
+      [](Recipe& recipe, Value value) { assign(recipe.member, std::move(value)); }
+// clang-format on
 
 constexpr Support no_effect(std::string_view reason) { return {Support::no_effect, reason}; }
 constexpr Support default_only(std::string_view instead, std::string_view also = "") {
