@@ -1,7 +1,6 @@
 #include "engine/recipe/keys.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace titan {
