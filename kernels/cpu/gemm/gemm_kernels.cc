@@ -32,13 +32,18 @@ TITAN_INLINE quad load_quad(const half* p) {
 }
 TITAN_INLINE void store_quad(float* p, quad v) { memcpy(p, &v, sizeof v); }
 
+/// Full panels, four rows of the source at a time: reads run along memory, writes fill whole cache lines.
 template <int kPanel, class T>
-void pack_contiguous_items(const T* x, int64_t pitch, int64_t items, int64_t depth, float* out) {
-  if (items == kPanel) {
-    for (int64_t d = 0; d < depth; ++d)
-      for (int i = 0; i < kPanel; i += 4) store_quad(out + d * kPanel + i, load_quad(x + d * pitch + i));
-    return;
-  }
+void pack_contiguous_items(const T* x, int64_t pitch, int64_t panels, int64_t depth, float* out) {
+  for (int64_t first = 0; first < depth; first += 4)
+    for (int64_t p = 0; p < panels; ++p)
+      for (int64_t d = first; d < depth && d < first + 4; ++d)
+        for (int i = 0; i < kPanel; i += 4)
+          store_quad(out + (p * depth + d) * kPanel + i, load_quad(x + d * pitch + p * kPanel + i));
+}
+
+template <int kPanel, class T>
+void pack_last_items(const T* x, int64_t pitch, int64_t items, int64_t depth, float* out) {
   for (int64_t d = 0; d < depth; ++d)
     for (int i = 0; i < kPanel; ++i) out[d * kPanel + i] = i < items ? load1(x + d * pitch + i) : 0.0f;
 }
@@ -76,13 +81,15 @@ template <int kPanel, class T>
 void pack(const void* source, int64_t pitch, bool items_contiguous, int64_t items, int64_t depth,
           float* out) {
   const T* x = static_cast<const T*>(source);
-  for (int64_t i = 0; i < items; i += kPanel, out += kPanel * depth) {
-    const int64_t n = items - i < kPanel ? items - i : kPanel;
-    if (items_contiguous)
-      pack_contiguous_items<kPanel>(x + i, pitch, n, depth, out);
-    else
-      pack_contiguous_depth<kPanel>(x + i * pitch, pitch, n, depth, out);
+  if (items_contiguous) {
+    const int64_t full = items / kPanel * kPanel;
+    pack_contiguous_items<kPanel>(x, pitch, full / kPanel, depth, out);
+    if (full < items) pack_last_items<kPanel>(x + full, pitch, items - full, depth, out + full * depth);
+    return;
   }
+  for (int64_t i = 0; i < items; i += kPanel)
+    pack_contiguous_depth<kPanel>(x + i * pitch, pitch, items - i < kPanel ? items - i : kPanel, depth,
+                                  out + i * depth);
 }
 
 // --- Multiplication
@@ -90,6 +97,8 @@ void pack(const void* source, int64_t pitch, bool items_contiguous, int64_t item
 
 template <bool kAdd>
 TITAN_INLINE void multiply_tile(int64_t depth, const float* a, const float* b, float* c, int64_t c_pitch) {
+  for (int i = 0; i < kRows; ++i)  // the tile of c is far away in memory: it arrives while the sums are made
+    for (int j = 0; j < kColumns; j += 64 / (int)sizeof(float)) __builtin_prefetch(c + i * c_pitch + j, 1);
   vfloat sum[kRows][kVectors] = {};
   for (int64_t d = 0; d < depth; ++d, a += kRows, b += kColumns) {
     vfloat row[kVectors];

@@ -11,9 +11,8 @@
 namespace titan::cpu {
 namespace {
 
-// Largest tile. Its packed A block (kBlockRows × depth) stays in the second-level cache; packed B and, for a
-// bf16 output, the f32 tile in the second or third.
-constexpr std::int64_t kMaxRows = 384, kMaxColumns = 768, kBlockRows = 96;
+// Largest tile. A block of packed A (kBlockRows × depth) and packed B share the second-level cache.
+constexpr std::int64_t kMaxRows = 384, kMaxColumns = 288, kBlockRows = 96;
 constexpr std::int64_t kMinRows = 48, kMinColumns = 96;
 constexpr std::int64_t kAlignment = 64;
 
