@@ -26,6 +26,11 @@ std::optional<int64_t> step_of(std::string_view name) {
   return step;
 }
 
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
 /// A complete or damaged entry.
 CheckpointEntry look_at(const fs::path& path, int64_t step) {
   try {
@@ -45,18 +50,19 @@ fs::path checkpoint_path(const fs::path& folder, int64_t step) {
 
 std::vector<CheckpointEntry> find_checkpoints(const fs::path& folder) {
   std::vector<CheckpointEntry> entries;
-  if (!fs::exists(folder)) return entries;
+  if (!path_exists(folder)) return entries;
   std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error)) {
-    if (!item.is_directory()) continue;
-    std::string name = item.path().filename().string();
+  for (fs::directory_iterator item(folder, error), end; !error && item != end; item.increment(error)) {
+    const fs::path& path = item->path();
+    std::string name = path.filename().string();
     const bool leftover = name.ends_with(kLeftover);
     if (leftover) name.resize(name.size() - kLeftover.size());
     const auto step = step_of(name);
-    if (!step) continue;
-    entries.push_back(leftover ? CheckpointEntry{item.path(), *step, CheckpointStatus::incomplete,
-                                                 "its save did not finish"}
-                               : look_at(item.path(), *step));
+    if (!step || !is_folder(path)) continue;
+    if (leftover)
+      entries.push_back({path, *step, CheckpointStatus::incomplete, "its save did not finish"});
+    else
+      entries.push_back(look_at(path, *step));
   }
   if (error) throw_disk_error("list", folder, error.value());
   std::sort(entries.begin(), entries.end(), [](const CheckpointEntry& a, const CheckpointEntry& b) {
@@ -95,7 +101,7 @@ void keep_latest(const fs::path& folder, int64_t keep_latest_k, const DiskHook& 
     const fs::path doomed =
         path.string() + std::string(kLeftover);  // so that a half-removed one is no checkpoint
     try {
-      if (fs::exists(doomed)) remove_tree(doomed, hook);
+      if (path_exists(doomed)) remove_tree(doomed, hook);
       rename_or_exchange(path, doomed, hook);
       remove_tree(doomed, hook);
     } catch (const UserError& error) {

@@ -121,6 +121,13 @@ MappedFile::~MappedFile() {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
+bool path_exists(const fs::path& path) {
+  std::error_code error;
+  const bool exists = fs::exists(path, error);
+  if (error) throw_disk_error("look at", path, error.value());
+  return exists;
+}
+
 std::string read_text(const fs::path& path) {
   const InputFile file(path);
   std::string text(static_cast<size_t>(file.size()), '\0');
@@ -139,7 +146,7 @@ void sync_directory(const fs::path& path, const DiskHook& hook) {
 
 void rename_or_exchange(const fs::path& from, const fs::path& to, const DiskHook& hook) {
   announce(hook, "rename", from);
-  if (std::error_code error; !fs::exists(to, error)) {
+  if (!path_exists(to)) {
     if (::rename(from.c_str(), to.c_str()) != 0) throw_disk_error("rename", from, errno);
     return;
   }

@@ -67,6 +67,7 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+bool path_exists(const std::filesystem::path& path);  ///< throws UserError where that cannot be known
 std::string read_text(const std::filesystem::path& path);
 void sync_directory(const std::filesystem::path& path, const DiskHook& hook);
 /// Renames `from` to `to`, in one step also where `to` exists (it then ends up at `from`).

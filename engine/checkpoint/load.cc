@@ -80,6 +80,14 @@ const Stored& find_stored(const fs::path& checkpoint, const Manifest& manifest, 
   return found->second;
 }
 
+std::vector<CopyRange> find_copies(const fs::path& checkpoint, const Stored& stored, const Piece& want) {
+  try {
+    return plan_reads(stored.pieces, want);
+  } catch (const UserError& error) {
+    throw DamagedCheckpoint(fmt::format("{} is incomplete: {}", checkpoint.string(), error.what()));
+  }
+}
+
 /// A run of elements within one block.
 struct Part {
   int64_t begin;  ///< byte in the block
@@ -114,21 +122,20 @@ Work plan(const fs::path& checkpoint, const Manifest& manifest, std::span<const 
     TITAN_CHECK(fault.empty(), "{}: {}", to_string(tensor.piece), fault);
     if (is_excluded(tensor, options.parts) || tensor.piece.elements() == 0) continue;
     const Stored& stored = find_stored(checkpoint, manifest, index, tensor);
-    for (const CopyRange& copy : plan_reads(stored.pieces, tensor.piece))
+    for (const CopyRange& copy : find_copies(checkpoint, stored, tensor.piece))
       add_copy(manifest, stored, copy, tensor.data, work);
   }
   check_extra(checkpoint, index, options);
   return work;
 }
 
-/// Sizes of all files, even those that are not read: one that is short makes the whole checkpoint suspect.
+/// Only the files that are read: thousands of ranks must not each open all files of all ranks.
 void check_files(const fs::path& checkpoint, const Manifest& manifest, const Work& work) {
-  for (size_t f = 0; f < manifest.files.size(); ++f) {
-    const StoredFile& stored = manifest.files[f];
+  for (auto task = work.begin(); task != work.end(); task = work.lower_bound({task->first.first + 1, 0})) {
+    const StoredFile& stored = manifest.files[task->first.first];
     const InputFile file = open_stored(checkpoint, stored);
     check_size(file, stored);
-    const auto first = work.lower_bound({f, 0});
-    if (first != work.end() && first->first.first == f) check_header(file, stored);
+    check_header(file, stored);
   }
 }
 

@@ -211,9 +211,9 @@ Manifest parse_manifest(const std::string& json, const std::filesystem::path& pa
 
 Manifest read_manifest(const std::filesystem::path& checkpoint) {
   const auto path = checkpoint / kManifestName;
-  if (!std::filesystem::exists(checkpoint))
+  if (!path_exists(checkpoint))
     throw UserError(fmt::format("{}: there is no such checkpoint", checkpoint.string()));
-  if (!std::filesystem::exists(path))
+  if (!path_exists(path))
     throw DamagedCheckpoint(fmt::format("{} has no {}: it is not a complete titan checkpoint",
                                         checkpoint.string(), kManifestName));
   return parse_manifest(read_text(path), path);

@@ -70,10 +70,8 @@ void append_copy(const CopyRange& copy, std::vector<CopyRange>& copies) {
   const std::string place = want.global_shape.size() == 1
                                 ? fmt::format("[{}]", element)
                                 : fmt::format("[{}, {}]", element / pitch, element % pitch);
-  throw UserError(fmt::format(
-      "{}: element {} of shape {} is in none of the stored pieces; the checkpoint was not saved by "
-      "all ranks, use another one",
-      to_string(want), place, to_string(want.global_shape)));
+  throw UserError(fmt::format("{}: element {} of shape {} is in none of the stored pieces", to_string(want),
+                              place, to_string(want.global_shape)));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "engine/checkpoint/agreement.h"
 #include "engine/checkpoint/catalog.h"
+#include "engine/checkpoint/file.h"
 #include "engine/checkpoint/load.h"
 #include "kernels/base/error.h"
 
@@ -30,7 +31,7 @@ namespace fs = std::filesystem;
 std::string candidates(const fs::path& folder, int64_t load_step) {
   if (load_step >= 0) {
     const fs::path path = checkpoint_path(folder, load_step);
-    if (!fs::exists(path)) throw_no_step(folder, load_step);
+    if (!path_exists(path)) throw_no_step(folder, load_step);
     return path.string() + "\n";
   }
   std::string newest_first, last_problem;

@@ -65,6 +65,15 @@ TensorEntry describe(const StateTensor& tensor, StoredType type) {
           covers_box(piece) ? piece.box.size : std::vector<int64_t>{piece.elements()}, 0, 0};
 }
 
+/// `values` as they are stored: themselves, or encoded into `buffer`.
+std::span<const std::byte> stored_bytes(StoredType type, std::span<const float> values,
+                                        std::vector<std::byte>& buffer) {
+  if (type == StoredType::f32) return std::as_bytes(values);
+  buffer.resize(values.size() * static_cast<size_t>(size_of(type)));
+  encode(type, values, buffer.data());
+  return buffer;
+}
+
 /// Streams this rank's tensors into its file and hashes them on the way.
 StoredFile write_rank_file(const fs::path& folder, int rank, const std::vector<StateTensor>& tensors,
                            int64_t step, const SaveOptions& options) {
@@ -81,11 +90,9 @@ StoredFile write_rank_file(const fs::path& folder, int rank, const std::vector<S
   for (const StateTensor& tensor : tensors) {
     for (int64_t done = 0; done < tensor.piece.elements(); done += kChunkElements) {
       const int64_t count = std::min(kChunkElements, tensor.piece.elements() - done);
-      const std::span values(tensor.data + done, static_cast<size_t>(count));
-      buffer.resize(static_cast<size_t>(count * size_of(options.type)));
-      encode(options.type, values, buffer.data());
-      hasher.update(buffer);
-      writer.write(buffer);
+      const auto bytes = stored_bytes(options.type, {tensor.data + done, static_cast<size_t>(count)}, buffer);
+      hasher.update(bytes);
+      writer.write(bytes);
     }
   }
   writer.finish();
@@ -116,7 +123,7 @@ void prepare(const fs::path& folder, int64_t step, const std::vector<std::string
   for (const std::string& bytes : needs) needed += std::stoll(bytes);
   const fs::path staging = staging_path(folder, step);
   create_folder(folder, options.hook);
-  if (fs::exists(staging)) {
+  if (path_exists(staging)) {
     spdlog::warn("removing {}, left by a save that did not finish", staging.string());
     remove_tree(staging, options.hook);
   }
@@ -134,7 +141,7 @@ void commit(const fs::path& folder, const Manifest& manifest, const SaveOptions&
   sync_directory(staging, options.hook);
   rename_or_exchange(staging, checkpoint_path(folder, manifest.run.step), options.hook);
   sync_directory(folder, options.hook);
-  if (fs::exists(staging)) remove_tree(staging, options.hook);  // what the new one replaced
+  if (path_exists(staging)) remove_tree(staging, options.hook);  // what the new one replaced
 }
 
 Manifest describe(const Snapshot& snapshot, const std::vector<std::string>& files, double seconds,

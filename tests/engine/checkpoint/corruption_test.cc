@@ -179,11 +179,9 @@ TEST_CASE("every single byte of the manifest matters or changes nothing") {
   for (size_t at = 0; at < good.size(); at += 3) {
     std::string text = good;
     text[at] ^= 4;
-    try {
-      CHECK(to_json(parse_manifest(text, "titan.json")) == good);
-    } catch (const DamagedCheckpoint& error) {
-      CHECK_THAT(error.what(), Contains("titan.json"));
-    }
+    std::string outcome;
+    const std::string error = user_error([&] { outcome = to_json(parse_manifest(text, "titan.json")); });
+    REQUIRE((outcome == good || error.find("titan.json") != std::string::npos));
   }
 }
 

@@ -126,10 +126,14 @@ TEST_CASE("kill -9 at random times during saves loses no checkpoint") {
   CHECK(step > 0);
 }
 
-TEST_CASE("a file size limit is reported as one") {
+TEST_CASE("each disk error comes with its fix") {
+  const auto [error, fix] = GENERATE(table<int, const char*>(
+      {{EFBIG, "ulimit -f"}, {EROFS, "job.dump_folder"}, {EACCES, "permission"}, {EDQUOT, "quota"}}));
   const TempDir folder;
-  save_small(folder.path(), 1);
-  const SaveOptions options = failing_at(
-      3, [](std::string_view operation, const fs::path& path) { throw_disk_error(operation, path, EFBIG); });
-  CHECK_THAT(user_error([&] { save_small(folder.path(), 2, options); }), Contains("ulimit -f"));
+  const SaveOptions options =
+      failing_at(3, [error = error](std::string_view operation, const fs::path& path) {
+        throw_disk_error(operation, path, error);
+      });
+  CHECK_THAT(user_error([&] { save_small(folder.path(), 2, options); }),
+             Contains("step-2.tmp") && Contains(fix));
 }

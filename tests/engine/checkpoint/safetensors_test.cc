@@ -23,6 +23,7 @@ std::vector<std::byte> counting_bytes(int64_t count) {
 }
 
 void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::remove(path);  // truncating instead would make some file systems flush
   std::ofstream(path, std::ios::binary) << text;
 }
 
