@@ -12,6 +12,8 @@
 
 namespace titan {
 
+inline constexpr const char* kHashesFile = "hashes.json";  ///< in the root of a cache
+
 /// What tells without reading that a file is still the one that was hashed.
 struct FileStamp {
   int64_t size = 0;

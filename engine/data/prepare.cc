@@ -56,7 +56,7 @@ std::vector<FileStamp> stamps_of(const std::vector<TextFile>& files) {
 std::string cache_key(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
                       const PrepareOptions& options) {
   const FileLock lock(options.cache_dir / "hashes.lock");
-  ContentHashes hashes(options.cache_dir / "hashes.json");
+  ContentHashes hashes(options.cache_dir / kHashesFile);
   PrepareProgress progress{.bytes_total = total_bytes(files)};
   const auto on_bytes = [&](int64_t bytes) {
     progress.bytes_done += bytes;

@@ -31,7 +31,8 @@ struct PrepareOptions {
   std::filesystem::path cache_dir;
   int threads = 1;  ///< of tokenization; the shards do not depend on it
   int64_t max_shard_tokens = int64_t{1} << 28;
-  std::function<void(const PrepareProgress&)> progress;  ///< called from the calling thread; may be empty
+  std::function<void(const PrepareProgress&)> progress =
+      {};  ///< called from the calling thread; may be empty
 };
 
 struct PreparedData {

@@ -1,5 +1,6 @@
 #include "engine/data/prepared_shards.h"
 
+#include "engine/data/content_hash.h"
 #include "engine/data/manifest.h"
 #include "engine/data/token_shard.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -18,22 +19,37 @@ namespace {
 
 bool is_shard(const fs::path& path) { return path.extension() == kShardSuffix; }
 
-std::vector<fs::path> shards_in_folder(const fs::path& folder) {
-  std::vector<fs::path> shards;
-  if (fs::exists(folder / kManifestFile)) {
-    const std::optional<Manifest> manifest = read_manifest(folder / kManifestFile);
-    if (!manifest) {
-      throw UserError(
-          fmt::format("{}: a shard that {} names is missing or damaged; run `titan data prepare` again",
-                      folder.string(), kManifestFile));
-    }
-    for (const Manifest::Shard& shard : manifest->shards) shards.push_back(folder / shard.file);
-    return shards;
+std::vector<fs::path> shards_of_manifest(const fs::path& folder) {
+  const std::optional<Manifest> manifest = read_manifest(folder / kManifestFile);
+  if (!manifest) {
+    throw UserError(
+        fmt::format("{}: a shard that {} names is missing or damaged; run `titan data prepare` again",
+                    folder.string(), kManifestFile));
   }
+  std::vector<fs::path> shards;
+  for (const Manifest::Shard& shard : manifest->shards) shards.push_back(folder / shard.file);
+  return shards;
+}
+
+/// The one prepared folder in `cache`.
+fs::path prepared_folder(const fs::path& cache) {
+  std::vector<fs::path> folders;
+  for (const fs::directory_entry& entry : fs::directory_iterator(cache)) {
+    if (fs::exists(entry.path() / kManifestFile)) folders.push_back(entry.path());
+  }
+  if (folders.size() == 1) return folders.front();
+  throw UserError(fmt::format("{} is a cache of {} prepared data sets; name the folder of the one to use",
+                              cache.string(), folders.size()));
+}
+
+std::vector<fs::path> shards_in_folder(const fs::path& folder) {
+  if (fs::exists(folder / kManifestFile)) return shards_of_manifest(folder);
+  if (fs::exists(folder / kHashesFile)) return shards_of_manifest(prepared_folder(folder));
   if (fs::exists(folder / kProgressFile)) {
     throw UserError(
         fmt::format("{}: its preparation has not finished; run `titan data prepare` again", folder.string()));
   }
+  std::vector<fs::path> shards;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (is_shard(entry.path())) shards.push_back(entry.path());
   }

@@ -313,6 +313,7 @@ TEST_CASE("token shards are data themselves") {
 
   CHECK(opened(made.folder).shards == made.shards);
   CHECK(opened(made.folder).tokens == made.tokens);
+  CHECK(opened(dir / "cache").shards == made.shards);
   CHECK(opened((made.folder / "*.tokens").string()).shards == made.shards);
   CHECK(opened(made.shards[0]).shards == std::vector{made.shards[0]});
 
@@ -324,6 +325,7 @@ TEST_CASE("token shards are data themselves") {
              Contains("only one kind"));
   fs::remove(made.folder / kManifestFile);
   CHECK_THAT(error_of([&] { opened(made.folder); }), Contains("has not finished"));
+  CHECK_THAT(error_of([&] { opened(dir / "cache"); }), Contains("cache of 0 prepared data sets"));
 }
 
 TEST_CASE("inspect tells what the shards hold") {

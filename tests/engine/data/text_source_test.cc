@@ -1,5 +1,6 @@
 #include "engine/data/text_source.h"
 
+#include "engine/tokenizer/tokenizer.h"
 #include "tests/engine/data/data_files.h"
 #include "tests/support/temp_dir.h"
 
@@ -90,6 +91,30 @@ TEST_CASE("cuts follow the rule") {
   CHECK(find_cut("abc\xE4\xBD\xA0") == 3);
   CHECK(find_cut("\xE4\xBD\xA0") == 3);
   CHECK(find_cut("a") == 1);
+}
+
+TEST_CASE("the tokens of the pieces are the tokens of the document") {
+  const TempDir dir;
+  std::string text = make_text(60'000, 8);
+  for (const char* odd : {"\n\n\nx", " \n \n  x", "\r\n\r\nX", "!!\n\n?", "it's\n'll", "\n\xC2\xA0\xC2\xA0y",
+                          "12345\n678", "\t\nz"}) {
+    for (size_t at = 777; at < text.size(); at += 4321) text.insert(at, odd);
+  }
+  write_file(dir / "a.txt", text);
+  const TextFiles files = expand_text_files(std::vector{(dir / "a.txt").string()});
+  for (const char* name : {"byte", TITAN_TEST_DATA "/tokenizer/tiktoken_small",
+                           TITAN_TEST_DATA "/../../configs/tokenizers/english_2048"}) {
+    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(name);
+    std::vector<int32_t> whole;
+    tokenizer->encode(text, whole);
+    for (const size_t chunk_bytes : {200, 201, 202, 203, 1000, 9999}) {
+      INFO(name << " in chunks of " << chunk_bytes);
+      std::vector<int32_t> joined;
+      TextSource source(files.files, chunk_bytes);
+      while (std::optional<TextChunk> chunk = source.next()) tokenizer->encode(chunk->bytes, joined);
+      CHECK((joined == whole));
+    }
+  }
 }
 
 TEST_CASE("a line without any place to cut is still read whole") {
