@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "kernels/base/error.h"
 
@@ -106,13 +107,10 @@ void Bpe::merge_short(Scratch& scratch) const {
 }
 
 // A linked list of symbols and a heap of candidate merges. A candidate is stale if its place has changed
-// since; then the pair there is longer, so it gives another token and is skipped.
+// since: the pair there is longer then, so it has another rank, or none.
 void Bpe::merge_long(Scratch& scratch) const {
   std::vector<Scratch::Symbol>& symbols = scratch.symbols;
-  std::vector<Scratch::Candidate>& heap = scratch.heap;
-  const auto worse = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
-    return a.order > b.order;
-  };
+  std::vector<uint64_t>& heap = scratch.heap;
   TITAN_CHECK_LT(scratch.ids.size(), size_t{INT32_MAX});
   const int32_t count = static_cast<int32_t>(scratch.ids.size());
   symbols.clear();
@@ -120,31 +118,32 @@ void Bpe::merge_long(Scratch& scratch) const {
   for (int32_t i = 0; i < count; ++i) symbols.push_back({scratch.ids[i], i - 1, i + 1 < count ? i + 1 : -1});
 
   const auto candidate = [&](int32_t left) {
-    const Slot& merge = find(symbols[left].id, symbols[symbols[left].next].id);
-    if (merge.rank == kNoRank) return false;
-    heap.push_back({static_cast<uint64_t>(merge.rank) << 32 | static_cast<uint32_t>(left), merge.result});
-    return true;
+    const uint32_t rank = find(symbols[left].id, symbols[symbols[left].next].id).rank;
+    if (rank != kNoRank) heap.push_back(uint64_t{rank} << 32 | static_cast<uint32_t>(left));
+    return rank != kNoRank;
   };
   for (int32_t i = 0; i + 1 < count; ++i) candidate(i);
-  std::make_heap(heap.begin(), heap.end(), worse);
+  std::make_heap(heap.begin(), heap.end(), std::greater());
 
   while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), worse);
-    const Scratch::Candidate best = heap.back();
+    std::pop_heap(heap.begin(), heap.end(), std::greater());
+    const uint32_t rank = static_cast<uint32_t>(heap.back() >> 32);
+    const int32_t left = static_cast<int32_t>(heap.back() & UINT32_MAX);
     heap.pop_back();
-    const int32_t left = static_cast<int32_t>(best.order & UINT32_MAX);
     Scratch::Symbol& symbol = symbols[left];
     if (symbol.id < 0 || symbol.next < 0) continue;
     Scratch::Symbol& right = symbols[symbol.next];
-    if (find(symbol.id, right.id).result != best.result) continue;
-    symbol.id = best.result;
+    const Slot& merge = find(symbol.id, right.id);
+    if (merge.rank != rank) continue;
+    symbol.id = merge.result;
     symbol.next = right.next;
     right.id = -1;
     if (symbol.next >= 0) {
       symbols[symbol.next].previous = left;
-      if (candidate(left)) std::push_heap(heap.begin(), heap.end(), worse);
+      if (candidate(left)) std::push_heap(heap.begin(), heap.end(), std::greater());
     }
-    if (symbol.previous >= 0 && candidate(symbol.previous)) std::push_heap(heap.begin(), heap.end(), worse);
+    if (symbol.previous >= 0 && candidate(symbol.previous))
+      std::push_heap(heap.begin(), heap.end(), std::greater());
   }
   scratch.ids.clear();
   for (int32_t i = 0; i >= 0; i = symbols[i].next) scratch.ids.push_back(symbols[i].id);

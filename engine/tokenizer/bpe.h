@@ -40,10 +40,6 @@ class Bpe {
     struct Symbol {
       int32_t id, previous, next;  // neighbours by index; -1: none; id -1: merged into the left neighbour
     };
-    struct Candidate {
-      uint64_t order;  // rank, then position: the least is merged next
-      int32_t result;
-    };
     struct CachedWord {
       std::string word;
       std::vector<int32_t> ids;
@@ -51,7 +47,7 @@ class Bpe {
     std::vector<int32_t> ids;
     std::vector<uint32_t> ranks;
     std::vector<Symbol> symbols;
-    std::vector<Candidate> heap;
+    std::vector<uint64_t> heap;     // rank << 32 | index of the left symbol: the least is merged next
     std::vector<CachedWord> cache;  // direct-mapped by hash
   };
 
