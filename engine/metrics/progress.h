@@ -1,5 +1,4 @@
-// Progress of a long piece of work: a bar that redraws itself on a terminal, now and then a plain line
-// elsewhere.
+// Progress of a long piece of work: a bar that redraws itself on a terminal, a plain line at times elsewhere.
 #pragma once
 
 #include <cstdint>

@@ -50,8 +50,7 @@ std::string with_thousands(double value, int digits) {
   return group_digits(fmt::format("{:.{}f}", value, digits));
 }
 
-// Losses and norms are aligned to the right also when they are nan or inf, which fmt by itself aligns to the
-// left.
+// `>`: fmt would align nan and inf to the left.
 std::string step_line(const StepMetrics& m, bool color) {
   const Palette& c = color ? kColors : kPlain;
   std::string line = fmt::format("{}step: {:2}  {}loss: {:>7.4f}  {}grad_norm: {:>7.4f}  ", c.red, m.step,
