@@ -31,7 +31,7 @@ std::string duration(double seconds) {
 
 }  // namespace
 
-Progress::Progress(std::string label, int64_t total, std::string unit, const ProgressOptions& options)
+ProgressBar::ProgressBar(std::string label, int64_t total, std::string unit, const ProgressOptions& options)
     : label_(std::move(label)),
       total_(total),
       unit_(std::move(unit)),
@@ -44,9 +44,9 @@ Progress::Progress(std::string label, int64_t total, std::string unit, const Pro
       start_(clock_()),
       shown_at_(start_) {}
 
-Progress::~Progress() { clear(); }
+ProgressBar::~ProgressBar() { clear(); }
 
-void Progress::advance(int64_t amount) {
+void ProgressBar::advance(int64_t amount) {
   const std::lock_guard lock(mutex_);
   done_ += amount;
   const double now = clock_();
@@ -55,7 +55,7 @@ void Progress::advance(int64_t amount) {
   show(text(now));
 }
 
-void Progress::finish() {
+void ProgressBar::finish() {
   const std::lock_guard lock(mutex_);
   clear();
   stream_ << fmt::format("{} done: {} in {}\n", label_, scaled(static_cast<double>(done_), unit_),
@@ -63,7 +63,7 @@ void Progress::finish() {
           << std::flush;
 }
 
-std::string Progress::text(double now) const {
+std::string ProgressBar::text(double now) const {
   if (total_ <= 0) return fmt::format("{}  {}", label_, amounts(now));
   const double fraction = std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0);
   const auto percent = static_cast<int>(100.0 * fraction);
@@ -73,7 +73,7 @@ std::string Progress::text(double now) const {
                      amounts(now));
 }
 
-std::string Progress::amounts(double now) const {
+std::string ProgressBar::amounts(double now) const {
   const auto done = static_cast<double>(done_);
   const double seconds = now - start_;
   const double rate = seconds > 0 ? done / seconds : 0.0;
@@ -85,7 +85,7 @@ std::string Progress::amounts(double now) const {
   return text;
 }
 
-void Progress::show(const std::string& text) {
+void ProgressBar::show(const std::string& text) {
   if (!terminal_) {
     stream_ << text << '\n' << std::flush;
     return;
@@ -95,7 +95,7 @@ void Progress::show(const std::string& text) {
   shown_width_ = text.size();
 }
 
-void Progress::clear() {
+void ProgressBar::clear() {
   if (shown_width_ == 0) return;
   stream_ << fmt::format("\r{:<{}}\r", "", shown_width_) << std::flush;
   shown_width_ = 0;

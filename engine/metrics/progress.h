@@ -18,15 +18,15 @@ struct ProgressOptions {
 };
 
 /// `Tokenizing [##########----------]  50%  19.5MB of 39.0MB, 6.5MB/s, 0:03 left`. Thread-safe.
-class Progress {
+class ProgressBar {
  public:
   /// `unit` is put right behind the scaled amounts: "B" gives 1.5MB, " tokens" 1.5M tokens. A `total` of 0
   /// means that it is not known.
-  Progress(std::string label, int64_t total, std::string unit, const ProgressOptions& options = {});
+  ProgressBar(std::string label, int64_t total, std::string unit, const ProgressOptions& options = {});
   /// Removes an unfinished bar, so that an error message starts on a clean line.
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
 
   void advance(int64_t amount);
   /// The last state as a line that stays. Shown even if the work was short.
@@ -51,5 +51,6 @@ class Progress {
   size_t shown_width_ = 0;  // of the bar that is on the terminal now
   std::mutex mutex_;
 };
+using Progress = ProgressBar;
 
 }  // namespace titan

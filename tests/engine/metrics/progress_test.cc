@@ -19,7 +19,7 @@ struct FakeScreen {
 
 TEST_CASE("on a terminal a bar redraws itself and gives way to a last line") {
   FakeScreen screen;
-  Progress progress("Tokenizing", 39'000'000, "B", screen.options(true));
+  ProgressBar progress("Tokenizing", 39'000'000, "B", screen.options(true));
   screen.now = 3.0;
   progress.advance(19'500'000);
   CHECK(screen.out.str() == "\rTokenizing [##########----------]  50%  19.5MB of 39.0MB, 6.5MB/s, 0:03 left");
@@ -38,7 +38,7 @@ TEST_CASE("on a terminal a bar redraws itself and gives way to a last line") {
 
 TEST_CASE("elsewhere a plain line comes every ten seconds") {
   FakeScreen screen;
-  Progress progress("Tokenizing", 1000, " tokens", screen.options(false));
+  ProgressBar progress("Tokenizing", 1000, " tokens", screen.options(false));
   for (int second = 1; second <= 25; ++second) {
     screen.now = second;
     progress.advance(20);
@@ -50,7 +50,7 @@ TEST_CASE("elsewhere a plain line comes every ten seconds") {
 
 TEST_CASE("an unknown total has no percentage") {
   FakeScreen screen;
-  Progress progress("Reading", 0, "B", screen.options(true));
+  ProgressBar progress("Reading", 0, "B", screen.options(true));
   screen.now = 1.0;
   progress.advance(950);
   CHECK(screen.out.str() == "\rReading  950B, 950B/s");
@@ -58,7 +58,7 @@ TEST_CASE("an unknown total has no percentage") {
 
 TEST_CASE("a shorter line wipes the longer one before it") {
   FakeScreen screen;
-  Progress progress("Reading", 0, "B", screen.options(true));
+  ProgressBar progress("Reading", 0, "B", screen.options(true));
   screen.now = 1.0;
   progress.advance(999'900);
   screen.now = 2.0;
@@ -70,7 +70,7 @@ TEST_CASE("a shorter line wipes the longer one before it") {
 TEST_CASE("an abandoned bar is wiped") {
   FakeScreen screen;
   {
-    Progress progress("Reading", 0, "B", screen.options(true));
+    ProgressBar progress("Reading", 0, "B", screen.options(true));
     screen.now = 1.0;
     progress.advance(950);
     screen.out.str("");
@@ -80,7 +80,7 @@ TEST_CASE("an abandoned bar is wiped") {
 
 TEST_CASE("threads may advance together") {
   FakeScreen screen;
-  Progress progress("Counting", 0, "B", screen.options(false));
+  ProgressBar progress("Counting", 0, "B", screen.options(false));
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
