@@ -12,8 +12,7 @@ void embedding(const EmbeddingArgs& a, int64_t begin, int64_t end) {
       memset(y, 0, (size_t)a.cols * sizeof(Y));
       continue;
     }
-    const X* x = row<X>(a.table, index);
-    for_each_vector(a.cols, [&](int64_t i, auto lanes) { store(y + i, load(x + i, lanes), lanes); });
+    copy(row<const X>(a.table, index), y, a.cols);
   }
 }
 

@@ -50,4 +50,14 @@ TITAN_INLINE T* row(Rows rows, int64_t r) {
   return (T*)rows.data + r * rows.pitch;
 }
 
+/// y = x, converted where the types differ.
+template <class X, class Y>
+TITAN_INLINE void copy(const X* x, Y* y, int64_t n) {
+  for_each_vector(n, [&](int64_t i, auto lanes) { store(y + i, load(x + i, lanes), lanes); });
+}
+template <class T>
+TITAN_INLINE void copy(const T* x, T* y, int64_t n) {
+  memcpy(y, x, (size_t)n * sizeof(T));
+}
+
 }  // namespace titan::cpu::TITAN_ISA

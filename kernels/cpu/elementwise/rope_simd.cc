@@ -21,9 +21,7 @@ void rope(const RopeArgs& a, int64_t begin, int64_t end) {
         store(y + i, low * c - high * s, lanes);
         store(y + half_dim + i, high * c + low * s, lanes);
       });
-    if (in_place) continue;
-    for_each_vector(a.cols - (int64_t)heads * a.head_dim,
-                    [&](int64_t i, auto lanes) { store(y + i, load(x + i, lanes), lanes); });
+    if (!in_place) copy(x, y, a.cols - (int64_t)heads * a.head_dim);
   }
 }
 
