@@ -17,7 +17,9 @@ CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So 
 TARGET = pathlib.Path(__file__).parent.parent / "engine/tokenizer/unicode_16_additions.inc"
 
 if not unicodedata.unidata_version.startswith("14."):
-    raise SystemExit(f"this Python knows Unicode {unicodedata.unidata_version}; run with Python 3.11 (Unicode 14)")
+    raise SystemExit(
+        f"this Python knows Unicode {unicodedata.unidata_version}; run with Python 3.11 (Unicode 14)"
+    )
 unknown = [chr(c) for c in range(0x110000) if unicodedata.category(chr(c)) == "Cn"]
 
 category_of = {}

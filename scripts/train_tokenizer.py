@@ -42,7 +42,9 @@ def train(lines, vocab_size):
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - 2, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
+        vocab_size=vocab_size - 2,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(lines, trainer)
     # As in Llama 3, special tokens follow the learned ones.
@@ -54,7 +56,9 @@ def train(lines, vocab_size):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("text", type=pathlib.Path, help="UTF-8 text; invalid bytes count as U+FFFD")
     parser.add_argument("folder", type=pathlib.Path, help="gets tokenizer.json and tokenizer_config.json")
     parser.add_argument("--vocab-size", type=int, default=2048, help="special tokens included")

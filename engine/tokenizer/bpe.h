@@ -22,8 +22,7 @@ struct BpeModel {
   std::vector<std::string> tokens;    // the bytes of each id, added tokens too; empty: the id is unused
   std::array<int32_t, 256> byte_ids;  // the id of each single byte; -1: such bytes are dropped
   std::vector<Merge> merges;          // best first; of equal pairs the last counts
-  std::vector<int32_t>
-      words;  // ids of tokens that a word of the same bytes becomes at once ("ignore_merges")
+  std::vector<int32_t> words;         // tokens that a word of the same bytes becomes at once (ignore_merges)
 
   void set_token(int32_t id, std::string_view bytes);
 };

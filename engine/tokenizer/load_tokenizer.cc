@@ -8,7 +8,7 @@
 namespace titan {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // new ids follow the order of the file
 namespace fs = std::filesystem;
 
 constexpr const char* kBosNames[] = {"<|begin_of_text|>", "<s>"};
@@ -83,9 +83,9 @@ fs::path find_file(const fs::path& path) {
                     "or the word \"byte\"",
                     path.string()));
   }
-  if (!fs::is_directory(path)) return path;
+  if (fs::is_regular_file(path)) return path;
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
-    if (fs::exists(path / name)) return path / name;
+    if (fs::is_regular_file(path / name)) return path / name;
   }
   throw UserError(fmt::format("{} holds neither a tokenizer.json nor a tokenizer.model", path.string()));
 }

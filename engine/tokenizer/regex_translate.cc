@@ -3,6 +3,7 @@
 // differently. What the engines read differently, or what this translation does not follow, is an error
 // rather than other ids.
 #include <algorithm>
+#include <cctype>
 #include <string>
 
 #include "engine/tokenizer/regex.h"

@@ -186,8 +186,7 @@ bool read_pre_tokenizer(const Field& node, std::vector<PreTokenizer::Stage>& sta
   node.fail("only ByteLevel, Split and Sequence are supported");
 }
 
-// A token of the text keeps the id the vocabulary gives it; others are numbered on from the vocabulary's
-// size.
+// A token that the vocabulary has keeps its id; others are numbered on from the vocabulary's size.
 std::vector<AddedToken> read_added_tokens(const Field& list, const Vocabulary& vocabulary) {
   std::vector<AddedToken> added;
   if (list.value.is_null()) return added;

@@ -8,6 +8,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kMaxId = 1 << 24;
+constexpr size_t kMaxDepth = 100;
 
 // Receives the parser's events. Vocab and merges are told apart from the rest by where they stand: directly
 // in "model".
@@ -137,6 +138,7 @@ class Handler final : public nlohmann::json_sax<json> {
     return true;
   }
   bool open(json v) {
+    if (open_.size() == kMaxDepth) throw UserError(fmt::format("nested deeper than {} levels", kMaxDepth));
     open_.push_back(add(std::move(v)));
     return true;
   }

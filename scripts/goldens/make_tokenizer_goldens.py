@@ -5,9 +5,9 @@
 
 texts.json          the texts, shared by all
 english_2048.json   ids of configs/tokenizers/english_2048 (Hugging Face `tokenizers`)
-gpt2_small/         a tokenizer with GPT-2's regex, a prefix space, merges in the older "a b" form and added tokens with
-                    every flag, trained here on the texts; ids.json holds its ids (`tokenizers`)
-tiktoken_small/     the first 600 tokens of english_2048 as a tokenizer.model; ids.json holds its ids (`tiktoken`)
+gpt2_small/         a tokenizer with GPT-2's regex, a prefix space, merges in the older "a b" form and added tokens
+                    with every flag, trained here on the texts; ids.json holds its ids (`tokenizers`)
+tiktoken_small/     the first 600 tokens of english_2048 as a tokenizer.model; ids.json: its ids (`tiktoken`)
 """
 
 import base64
@@ -25,38 +25,179 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from train_tokenizer import LLAMA3_PATTERN  # noqa: E402
 
 # Every kind of white space, and U+180E, U+200B and U+FEFF, which look like it and are not.
-WHITE_SPACE = [chr(c) for c in [*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029]]
+WHITE_SPACE = [
+    chr(c) for c in [*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029]
+]
 WHITE_SPACE += [chr(c) for c in (0x202F, 0x205F, 0x3000, 0x180E, 0x200B, 0xFEFF)]
 
-ADDED = "<|begin_of_text|> <|end_of_text|> <|eot_id|> <|reserved_special_token_1|> <|end <|end_of <mask> <r> <rl> [W] cat"
+ADDED = "<|begin_of_text|> <|end_of_text|> <|eot_id|> <|reserved_special_token_1|> <|end <|end_of"
+ADDED += " <mask> <r> <rl> [W] cat"
 
 
 def curated():
-    yield from ["", " ", "  ", "\n", "\r\n", "\r", "\t", "\0", "a", " a", "a ", "  a", "   a  b   ", "a\n", "\n\na", " \n a"]
-    yield from ["Hello, world!", "The quick brown fox jumps over the lazy dog.", "don't", "it's, we'll, I'm, you're, I've, he'd"]
+    yield from [
+        "",
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\r",
+        "\t",
+        "\0",
+        "a",
+        " a",
+        "a ",
+        "  a",
+        "   a  b   ",
+        "a\n",
+        "\n\na",
+        " \n a",
+    ]
+    yield from [
+        "Hello, world!",
+        "The quick brown fox jumps over the lazy dog.",
+        "don't",
+        "it's, we'll, I'm, you're, I've, he'd",
+    ]
     for ending in ["s", "t", "re", "ve", "m", "ll", "d", "\u017f"]:
-        for form in {ending, ending.upper(), ending.capitalize()}:
+        for form in dict.fromkeys([ending, ending.upper(), ending.capitalize()]):
             yield from [f"x'{form}", f"X '{form}y", f"'{form}", f"\u2019{form}"]
-    for run in ["0", "7", "a", "Z", " ", "\n", "\r\n", "!", "'", "\u00e9", "\u65e5", "\U0001f600", "\t", "ab", " a", "-1"]:
+    for run in [
+        "0",
+        "7",
+        "a",
+        "Z",
+        " ",
+        "\n",
+        "\r\n",
+        "!",
+        "'",
+        "\u00e9",
+        "\u65e5",
+        "\U0001f600",
+        "\t",
+        "ab",
+        " a",
+        "-1",
+    ]:
         yield from (run * count for count in (2, 3, 4, 5, 17, 100))
     yield from (f"a{space}b{space}{space}1{space}\n{space}!" for space in WHITE_SPACE)
-    yield from (f"x{chr(c)}y {chr(c)}1" for c in [*range(0x20), 0x7F, *range(0x80, 0xA0, 5), 0xAD, 0x200E, 0x202E, 0x2066])
-    yield from ["3.14159", "1,234,567.89", "1234567890", "x2y3", "12 345", "\u0661\u0662\u0663\u0664", "\u2163\u2164 \u00bd\u00b2\u00b3\u00b9", "\u4e00\u4e8c\u4e09 123"]
-    yield from ["e\u0301", "a\u0300\u0301\u0302\u0303", "\u0301start", " \u0301", "\u1100\u1161\u11a8", "n\u0303o", "\u0e01\u0e33\u0e49", "\u0915\u094d\u0937\u093f"]
-    yield from ["\U0001f469\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7", "\u2764\ufe0f", "a\U0001f600b", "#\ufe0f\u20e3"]
-    yield from ["\u65e5\u672c\u8a9e\u306e\u6587\u7ae0\u3002", "\u4f60\u597d\uff0c\u4e16\u754c\uff01", "\ud55c\uad6d\uc5b4", "\u30ab\u30bf\u30ab\u30ca\uff76\uff85", "\U00020000\U0002a6d6"]
-    yield from ["\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd", "\u0645\u0631\u062d\u0628\u0627\u060c \u0628\u0643", "\u202babc\u202c", "\u0433\u0434\u0435 \u0401\u0436?", "\u0391\u03a3\u03c2", "\u0130\u0131", "\u212a\u212b", "\ufb01\ufb06\u00df\u1e9e"]
+    yield from (
+        f"x{chr(c)}y {chr(c)}1"
+        for c in [*range(0x20), 0x7F, *range(0x80, 0xA0, 5), 0xAD, 0x200E, 0x202E, 0x2066]
+    )
+    yield from [
+        "3.14159",
+        "1,234,567.89",
+        "1234567890",
+        "x2y3",
+        "12 345",
+        "\u0661\u0662\u0663\u0664",
+        "\u2163\u2164 \u00bd\u00b2\u00b3\u00b9",
+        "\u4e00\u4e8c\u4e09 123",
+    ]
+    yield from [
+        "e\u0301",
+        "a\u0300\u0301\u0302\u0303",
+        "\u0301start",
+        " \u0301",
+        "\u1100\u1161\u11a8",
+        "n\u0303o",
+        "\u0e01\u0e33\u0e49",
+        "\u0915\u094d\u0937\u093f",
+    ]
+    yield from [
+        "\U0001f469\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",
+        "\U0001f44d\U0001f3fd",
+        "\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7",
+        "\u2764\ufe0f",
+        "a\U0001f600b",
+        "#\ufe0f\u20e3",
+    ]
+    yield from [
+        "\u65e5\u672c\u8a9e\u306e\u6587\u7ae0\u3002",
+        "\u4f60\u597d\uff0c\u4e16\u754c\uff01",
+        "\ud55c\uad6d\uc5b4",
+        "\u30ab\u30bf\u30ab\u30ca\uff76\uff85",
+        "\U00020000\U0002a6d6",
+    ]
+    yield from [
+        "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd",
+        "\u0645\u0631\u062d\u0628\u0627\u060c \u0628\u0643",
+        "\u202babc\u202c",
+        "\u0433\u0434\u0435 \u0401\u0436?",
+        "\u0391\u03a3\u03c2",
+        "\u0130\u0131",
+        "\u212a\u212b",
+        "\ufb01\ufb06\u00df\u1e9e",
+    ]
     # Characters that came with Unicode 15, 15.1 and 16: a letter, digits, a mark, ideographs.
-    yield from ["a\u1c89b \u1c8a", "1\U00010d40\U00010d41\U00010d42\U00010d43", "a\u0897", "\U00031350\U000323af\U0002ebf0", "\U0001e4d0!\U000116d0"]
-    yield from ["for (int i = 0; i < n; ++i) {\n\treturn x[i] != '\\0';\r\n}\r\n", "https://example.org/?q=a%20b&c=d#e", "<html>\n  <body/>\n</html>", "def f(x):\n    return  x**2\n\n\n", "a_b__c ___", "...\n\n...", "!?\r\n\r\n  ok"]
+    yield from [
+        "a\u1c89b \u1c8a",
+        "1\U00010d40\U00010d41\U00010d42\U00010d43",
+        "a\u0897",
+        "\U00031350\U000323af\U0002ebf0",
+        "\U0001e4d0!\U000116d0",
+    ]
+    yield from [
+        "for (int i = 0; i < n; ++i) {\n\treturn x[i] != '\\0';\r\n}\r\n",
+        "https://example.org/?q=a%20b&c=d#e",
+        "<html>\n  <body/>\n</html>",
+        "def f(x):\n    return  x**2\n\n\n",
+        "a_b__c ___",
+        "...\n\n...",
+        "!?\r\n\r\n  ok",
+    ]
     for token in ADDED.split():
-        yield from [token, f"a{token}b", f" {token} ", f"\n {token}\u3000\n x", token * 2, f"{token} {token}", f"{token}'s", f".{token}.", token[:-1]]
-    yield from ["<|end_of_text|><|end_of_text", "<<|end_of_text|>>", "<|end_of<|end_of_text|>", "concatenate cat cats a cat\u0301", "\U000f0000\ue000", "\ufffd\ufffe\U0010ffff", "\u00ff\u0100\u07ff\u0800\uffff\U00010000"]
+        yield from [
+            token,
+            f"a{token}b",
+            f" {token} ",
+            f"\n {token}\u3000\n x",
+            token * 2,
+            f"{token} {token}",
+            f"{token}'s",
+            f".{token}.",
+            token[:-1],
+        ]
+    yield from [
+        "<|end_of_text|><|end_of_text",
+        "<<|end_of_text|>>",
+        "<|end_of<|end_of_text|>",
+        "concatenate cat cats a cat\u0301",
+        "\U000f0000\ue000",
+        "\ufffd\ufffe\U0010ffff",
+        "\u00ff\u0100\u07ff\u0800\uffff\U00010000",
+    ]
 
 
 def scrambled(count):
     generator = random.Random(2048)
-    pieces = ["the", " of", "'s", "'LL", "123", "4", "\r\n", "\n", "  ", "\u00a0", "\u2028", "\u00e9", "e\u0301", "\u65e5\u672c", "\U0001f600", "\u200d", "!", " ?", "-", "_", "\u05d0", "\0", "\u0660"]
+    pieces = [
+        "the",
+        " of",
+        "'s",
+        "'LL",
+        "123",
+        "4",
+        "\r\n",
+        "\n",
+        "  ",
+        "\u00a0",
+        "\u2028",
+        "\u00e9",
+        "e\u0301",
+        "\u65e5\u672c",
+        "\U0001f600",
+        "\u200d",
+        "!",
+        " ?",
+        "-",
+        "_",
+        "\u05d0",
+        "\0",
+        "\u0660",
+    ]
     pieces += ADDED.split()
     for _ in range(count):
         yield "".join(generator.choice(pieces) for _ in range(generator.randrange(3, 15)))
@@ -78,7 +219,9 @@ def make_gpt2_small(texts):
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=True)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False))
+    tokenizer.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
+    )
     tokenizer.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|end"])
     tokenizer.add_tokens(
         [
@@ -97,8 +240,18 @@ def make_gpt2_small(texts):
 
 def make_tiktoken_small(english):
     size = 600
-    names = ["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>"]
-    names += ["<|finetune_right_pad_id|>", "<|reserved_special_token_2|>", "<|start_header_id|>", "<|end_header_id|>"]
+    names = [
+        "<|begin_of_text|>",
+        "<|end_of_text|>",
+        "<|reserved_special_token_0|>",
+        "<|reserved_special_token_1|>",
+    ]
+    names += [
+        "<|finetune_right_pad_id|>",
+        "<|reserved_special_token_2|>",
+        "<|start_header_id|>",
+        "<|end_header_id|>",
+    ]
     names += ["<|eom_id|>", "<|eot_id|>", "<|python_tag|>"]
     names += [f"<|reserved_special_token_{i}|>" for i in range(3, 248)]
     tokens = [alphabet_bytes(english.id_to_token(i)) for i in range(size)]

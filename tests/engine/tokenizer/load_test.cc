@@ -64,6 +64,19 @@ TEST_CASE("special tokens that only the config knows get the next ids", "[tokeni
   CHECK(tokenizer->decode(std::vector<int32_t>{408, 407}) == "<other><new>");
 }
 
+TEST_CASE("bytes that the vocabulary lacks are dropped, tokens spelled as plain text only decode",
+          "[tokenizer]") {
+  const json vocab = {{"a", 0}, {"b", 1}, {"ab", 2}, {"a b", 3}};
+  const json added = {{{"content", "<x>"}, {"id", 4}, {"special", true}}};
+  const test::TempDir folder;
+  std::ofstream(folder / "tokenizer.json") << json{{"pre_tokenizer", {{"type", "ByteLevel"}}},
+                                                   {"added_tokens", added},
+                                                   {"model", {{"vocab", vocab}, {"merges", {"a b"}}}}};
+  const auto tokenizer = load_tokenizer(folder / "tokenizer.json");
+  CHECK(encode(*tokenizer, "a b zab\u00E9<x>ba") == std::vector<int32_t>{0, 1, 2, 4, 1, 0});
+  CHECK(tokenizer->decode(std::vector<int32_t>{3, 0}) == "a ba");
+}
+
 TEST_CASE("fingerprints follow what the ids depend on", "[tokenizer]") {
   const std::string plain = load_with({}, nullptr)->fingerprint();
   CHECK(load_with({}, nullptr)->fingerprint() == plain);

@@ -95,6 +95,7 @@ TEST_CASE("what is not JSON, or cut short, is refused", "[tokenizer]") {
   const std::string good = gpt2_small().dump();
   check_refused("tokenizer.json", "", "not JSON at byte");
   check_refused("tokenizer.json", "[1, 2", "not JSON at byte");
+  check_refused("tokenizer.json", std::string(100000, '['), "nested deeper");
   check_refused("tokenizer.json", "[]", "model is null");
   check_refused("tokenizer.json", "\"text\"", "model is null");
   check_refused("tokenizer.json", R"({"model": {"vocab": {"a": 0, "a": 1}, "merges": []},
