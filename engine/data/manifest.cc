@@ -15,14 +15,14 @@ using nlohmann::json;
 
 namespace {
 
-int64_t sum(const std::vector<Manifest::Shard>& shards, int64_t Manifest::Shard::*field) {
+int64_t sum(const std::vector<ShardManifest::Shard>& shards, int64_t ShardManifest::Shard::*field) {
   int64_t total = 0;
-  for (const Manifest::Shard& shard : shards) total += shard.*field;
+  for (const ShardManifest::Shard& shard : shards) total += shard.*field;
   return total;
 }
 
-Manifest parse(const json& in) {
-  Manifest manifest;
+ShardManifest parse(const json& in) {
+  ShardManifest manifest;
   manifest.chunks = in.at("chunks");
   for (const json& s : in.at("shards")) {
     manifest.shards.push_back(
@@ -31,7 +31,7 @@ Manifest parse(const json& in) {
   return manifest;
 }
 
-bool on_disk(const fs::path& folder, const Manifest::Shard& shard) {
+bool on_disk(const fs::path& folder, const ShardManifest::Shard& shard) {
   try {
     const ShardInfo info = read_shard_info(folder / shard.file);
     return info.content_hash == shard.content_hash && info.token_count == shard.tokens;
@@ -42,13 +42,13 @@ bool on_disk(const fs::path& folder, const Manifest::Shard& shard) {
 
 }  // namespace
 
-int64_t Manifest::tokens() const { return sum(shards, &Shard::tokens); }
-int64_t Manifest::documents() const { return sum(shards, &Shard::documents); }
-int64_t Manifest::text_bytes() const { return sum(shards, &Shard::text_bytes); }
+int64_t ShardManifest::tokens() const { return sum(shards, &Shard::tokens); }
+int64_t ShardManifest::documents() const { return sum(shards, &Shard::documents); }
+int64_t ShardManifest::text_bytes() const { return sum(shards, &Shard::text_bytes); }
 
-void write_manifest(const fs::path& path, const Manifest& manifest) {
+void write_shard_manifest(const fs::path& path, const ShardManifest& manifest) {
   json shards = json::array();
-  for (const Manifest::Shard& s : manifest.shards) {
+  for (const ShardManifest::Shard& s : manifest.shards) {
     shards.push_back({{"file", s.file},
                       {"tokens", s.tokens},
                       {"documents", s.documents},
@@ -59,12 +59,14 @@ void write_manifest(const fs::path& path, const Manifest& manifest) {
                         json{{"chunks", manifest.chunks}, {"shards", std::move(shards)}}.dump(1) + "\n");
 }
 
-std::optional<Manifest> read_manifest(const fs::path& path) {
+std::optional<ShardManifest> read_shard_manifest(const fs::path& path) {
   std::ifstream in(path);
   if (!in) return std::nullopt;
   try {
-    Manifest manifest = parse(json::parse(in));
-    const auto present = [&](const Manifest::Shard& shard) { return on_disk(path.parent_path(), shard); };
+    ShardManifest manifest = parse(json::parse(in));
+    const auto present = [&](const ShardManifest::Shard& shard) {
+      return on_disk(path.parent_path(), shard);
+    };
     if (!std::all_of(manifest.shards.begin(), manifest.shards.end(), present)) return std::nullopt;
     return manifest;
   } catch (const json::exception&) {

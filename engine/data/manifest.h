@@ -14,7 +14,7 @@ namespace titan {
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kProgressFile = "progress.json";
 
-struct Manifest {
+struct ShardManifest {
   struct Shard {
     std::string file;  ///< name in the folder
     int64_t tokens = 0;
@@ -29,10 +29,10 @@ struct Manifest {
   int64_t text_bytes() const;
 };
 
-void write_manifest(const std::filesystem::path& path, const Manifest& manifest);
+void write_shard_manifest(const std::filesystem::path& path, const ShardManifest& manifest);
 
 /// Nothing when the file is missing or damaged, or names a shard that is missing, damaged or another one:
 /// then the folder has to be prepared (again).
-std::optional<Manifest> read_manifest(const std::filesystem::path& path);
+std::optional<ShardManifest> read_shard_manifest(const std::filesystem::path& path);
 
 }  // namespace titan

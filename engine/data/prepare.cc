@@ -76,7 +76,7 @@ std::string cache_key(const std::vector<TextFile>& files, const Tokenizer& token
 /// Writes shard after shard and records each finished one.
 class ShardSequence {
  public:
-  ShardSequence(fs::path folder, const Tokenizer& tokenizer, int64_t max_shard_tokens, Manifest finished)
+  ShardSequence(fs::path folder, const Tokenizer& tokenizer, int64_t max_shard_tokens, ShardManifest finished)
       : folder_(std::move(folder)),
         tokenizer_(tokenizer),
         max_shard_tokens_(max_shard_tokens),
@@ -92,7 +92,7 @@ class ShardSequence {
       finish_shard();
   }
 
-  const Manifest& finish() {
+  const ShardManifest& finish() {
     if (writer_ && writer_->token_count() > 0) finish_shard();
     return manifest_;
   }
@@ -112,22 +112,22 @@ class ShardSequence {
     manifest_.shards.push_back(
         {name, info.token_count, info.document_count, info.text_bytes, info.content_hash});
     manifest_.chunks += std::exchange(chunks_, 0);
-    write_manifest(folder_ / kProgressFile, manifest_);
+    write_shard_manifest(folder_ / kProgressFile, manifest_);
   }
 
   fs::path folder_;
   const Tokenizer& tokenizer_;
   int64_t max_shard_tokens_;
-  Manifest manifest_;
+  ShardManifest manifest_;
   std::unique_ptr<ShardWriter> writer_;
   int64_t chunks_ = 0;  ///< in the unfinished shard
 };
 
 /// What an earlier run finished, after everything else it left was removed.
-Manifest clean_folder(const fs::path& folder) {
-  Manifest finished = read_manifest(folder / kProgressFile).value_or(Manifest{});
+ShardManifest clean_folder(const fs::path& folder) {
+  ShardManifest finished = read_shard_manifest(folder / kProgressFile).value_or(ShardManifest{});
   const auto keep = [&](const std::string& name) {
-    const auto named = [&](const Manifest::Shard& shard) { return shard.file == name; };
+    const auto named = [&](const ShardManifest::Shard& shard) { return shard.file == name; };
     return std::any_of(finished.shards.begin(), finished.shards.end(), named);
   };
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -139,9 +139,9 @@ Manifest clean_folder(const fs::path& folder) {
   return finished;
 }
 
-Manifest tokenize_files(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
-                        const fs::path& folder, const PrepareOptions& options) {
-  const Manifest finished = clean_folder(folder);
+ShardManifest tokenize_files(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
+                             const fs::path& folder, const PrepareOptions& options) {
+  const ShardManifest finished = clean_folder(folder);
   const std::vector<FileStamp> stamps = stamps_of(files);
   const int64_t bytes_total = total_bytes(files);
   ShardSequence shards(folder, tokenizer, options.max_shard_tokens, finished);
@@ -162,12 +162,12 @@ Manifest tokenize_files(const std::vector<TextFile>& files, const Tokenizer& tok
   }
   while (!pool.empty()) write_oldest();
 
-  const Manifest& all = shards.finish();
+  const ShardManifest& all = shards.finish();
   if (all.documents() == 0)
     throw UserError(fmt::format("{}: no document in the data", files.front().path.string()));
   if (stamps_of(files) != stamps)
     throw UserError("the text files changed while they were tokenized; start again");
-  write_manifest(folder / kManifestFile, all);
+  write_shard_manifest(folder / kManifestFile, all);
   return all;
 }
 
@@ -184,7 +184,7 @@ PreparedData prepare_data(const std::vector<std::string>& inputs, const Tokenize
   create_folder(folder);
   const FileLock lock(folder / "lock");
 
-  std::optional<Manifest> manifest = read_manifest(folder / kManifestFile);
+  std::optional<ShardManifest> manifest = read_shard_manifest(folder / kManifestFile);
   const bool from_cache = manifest.has_value();
   if (!manifest) manifest = tokenize_files(text.files, tokenizer, folder, options);
 
@@ -195,7 +195,7 @@ PreparedData prepare_data(const std::vector<std::string>& inputs, const Tokenize
   out.text_bytes = manifest->text_bytes();
   out.from_cache = from_cache;
   out.ignored = std::move(text.ignored);
-  for (const Manifest::Shard& shard : manifest->shards) out.shards.push_back(folder / shard.file);
+  for (const ShardManifest::Shard& shard : manifest->shards) out.shards.push_back(folder / shard.file);
   return out;
 }
 

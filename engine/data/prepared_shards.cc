@@ -20,14 +20,14 @@ namespace {
 bool is_shard(const fs::path& path) { return path.extension() == kShardSuffix; }
 
 std::vector<fs::path> shards_of_manifest(const fs::path& folder) {
-  const std::optional<Manifest> manifest = read_manifest(folder / kManifestFile);
+  const std::optional<ShardManifest> manifest = read_shard_manifest(folder / kManifestFile);
   if (!manifest) {
     throw UserError(
         fmt::format("{}: a shard that {} names is missing or damaged; run `titan data prepare` again",
                     folder.string(), kManifestFile));
   }
   std::vector<fs::path> shards;
-  for (const Manifest::Shard& shard : manifest->shards) shards.push_back(folder / shard.file);
+  for (const ShardManifest::Shard& shard : manifest->shards) shards.push_back(folder / shard.file);
   return shards;
 }
 
