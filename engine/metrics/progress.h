@@ -51,6 +51,5 @@ class ProgressBar {
   size_t shown_width_ = 0;  // of the bar that is on the terminal now
   std::mutex mutex_;
 };
-using Progress = ProgressBar;
 
 }  // namespace titan

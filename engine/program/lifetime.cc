@@ -134,7 +134,7 @@ class Collector {
       if (from.episodes[k].end != to.episodes[k].begin) return false;
     if (from.episodes[static_cast<std::size_t>(here - to.episodes.begin())].end != position) return false;
     if (one_lane_) return true;
-    Clock done = o.before;
+    LaneClock done = o.before;
     done.finished[static_cast<int>(o.node->lane)] = o.ticket;
     if (!done.covers(from.episodes[static_cast<std::size_t>(here - to.episodes.begin())].last)) return false;
     // The next life starts in `from` while the last one ended in `to`: that order must be proven as well.

@@ -11,8 +11,8 @@ namespace titan {
 /// One life: the memory is in use from `begin` to `end` (positions in the unrolled list, inclusive).
 struct Episode {
   int begin, end;
-  Clock start;  ///< has certainly finished when any of the uses starts
-  Clock last;   ///< finished means: all uses are over
+  LaneClock start;  ///< has certainly finished when any of the uses starts
+  LaneClock last;   ///< finished means: all uses are over
 };
 
 /// A base value's instance, or several that hand one piece of memory on in place (ops.h: kShare).

@@ -10,7 +10,7 @@ namespace {
 
 struct Touch {
   ByteRect rect;
-  Clock done;  ///< clock of having finished the touching node
+  LaneClock done;  ///< clock of having finished the touching node
   Lane lane;
   std::int32_t ticket;
   bool write;
@@ -56,7 +56,7 @@ class Unroller {
     Occurrence occurrence;
     occurrence.node = &node;
     occurrence.step = step_index;
-    Clock lane_clock = lane_clocks_[lane];
+    LaneClock lane_clock = lane_clocks_[lane];
     occurrence.before = lane_clock;
     wait_list_.clear();
 
@@ -83,25 +83,25 @@ class Unroller {
     result_.push_back(std::move(occurrence));
   }
 
-  static Clock finished(const Occurrence& o) {
-    Clock clock = o.before;
+  static LaneClock finished(const Occurrence& o) {
+    LaneClock clock = o.before;
     clock.finished[static_cast<int>(o.node->lane)] = o.ticket;
     return clock;
   }
 
   struct Pending {
-    Clock done;
+    LaneClock done;
     Lane lane;
     std::int32_t ticket;
   };
 
-  void depend(const Clock& done, Lane lane, std::int32_t ticket) {
+  void depend(const LaneClock& done, Lane lane, std::int32_t ticket) {
     wait_list_.push_back({done, lane, ticket});
   }
 
   /// Of the dependencies keeps the latest of each other lane that neither the own lane's past nor another one
   /// implies.
-  void keep_needed_waits(int own, const Clock& known, Occurrence& occurrence) {
+  void keep_needed_waits(int own, const LaneClock& known, Occurrence& occurrence) {
     std::sort(wait_list_.begin(), wait_list_.end(), [](const Pending& a, const Pending& b) {
       return a.lane != b.lane ? a.lane < b.lane : a.ticket > b.ticket;
     });
@@ -121,7 +121,7 @@ class Unroller {
   std::uint32_t record(const Node& node, const TimelineStep& step, const Occurrence& occurrence) {
     std::uint32_t overwrite = 0;
     int index = 0;
-    const Clock done = finished(occurrence);
+    const LaneClock done = finished(occurrence);
     for_each_operand(node.op, [&](const Operand& operand, Access access, std::string_view) {
       const Value& value = program_.value(operand.value);
       const ByteRect rect = rect_of(value);
@@ -168,7 +168,7 @@ class Unroller {
   std::vector<Occurrence> result_;
   std::vector<Pending> wait_list_;
   std::unordered_map<NodeId, std::size_t> in_step_;
-  std::array<Clock, kLanes> lane_clocks_{};
+  std::array<LaneClock, kLanes> lane_clocks_{};
   std::array<std::int32_t, kLanes> tickets_{};
 };
 

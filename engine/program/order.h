@@ -14,19 +14,19 @@
 namespace titan {
 
 /// For each lane: how many of its commands have finished. Clocks compare lane by lane.
-struct Clock {
+struct LaneClock {
   std::array<std::int32_t, kLanes> finished{};
 
-  void raise(const Clock& other) {
+  void raise(const LaneClock& other) {
     for (int lane = 0; lane < kLanes; ++lane)
       if (other.finished[lane] > finished[lane]) finished[lane] = other.finished[lane];
   }
-  void lower(const Clock& other) {
+  void lower(const LaneClock& other) {
     for (int lane = 0; lane < kLanes; ++lane)
       if (other.finished[lane] < finished[lane]) finished[lane] = other.finished[lane];
   }
   /// Whether everything in `other` has finished by this clock.
-  bool covers(const Clock& other) const {
+  bool covers(const LaneClock& other) const {
     for (int lane = 0; lane < kLanes; ++lane)
       if (finished[lane] < other.finished[lane]) return false;
     return true;
@@ -38,7 +38,7 @@ struct Occurrence {
   const Node* node = nullptr;
   int step = 0;             ///< index into the timeline
   std::int32_t ticket = 0;  ///< 1-based position in its lane
-  Clock before;             ///< what has certainly finished when the node starts
+  LaneClock before;         ///< what has certainly finished when the node starts
   std::vector<Wait>
       waits;  ///< other lanes' tickets that the lane's earlier nodes have not waited for already
   std::uint32_t overwrite =

@@ -112,6 +112,36 @@ struct TimelineStep {
   int slot = 0;
 };
 
+/// A trainable tensor, or this rank's box of it: which values of the program hold it. Named as Hugging Face
+/// names it.
+struct Parameter {
+  std::string name;
+  std::int64_t global_rows = 0, global_cols = 0;  ///< of the whole tensor
+  std::int64_t first_row = 0, first_col = 0;      ///< where this rank's box starts
+  int layer = -1;                                 ///< −1: outside the blocks
+  bool one_dimensional = false;                   ///< a [1, D] here that files store as [D]
+  ValueId weight = kNoValue;                      ///< as kernels read it
+  ValueId gradient = kNoValue;                    ///< f32; none in programs that do not train
+  // Set by shard_parameters: views of the bucket that stores it.
+  ValueId master = kNoValue, exp_avg = kNoValue, exp_avg_sq = kNoValue;
+};
+
+/// Flat storage of several parameters: one layout for master weights, moments, gradients and gathered
+/// weights.
+struct Bucket {
+  /// Elements [begin, begin + count) get the same weight decay.
+  struct Run {
+    std::int64_t begin, count;
+    bool decay;
+  };
+  std::string name;
+  std::int64_t elements = 0;
+  ValueId master = kNoValue, gradient = kNoValue, exp_avg = kNoValue,
+          exp_avg_sq = kNoValue;  ///< bases [1, elements]
+  std::vector<Run> runs = {};     ///< of parameters, in order
+  std::vector<Run> padding = {};  ///< between them
+};
+
 struct Program {
   std::string name;
   std::vector<Value> values;
@@ -120,6 +150,8 @@ struct Program {
   int micro_batches = 1;
   int slots = 1;
   NodeId next_node = 0;
+  std::vector<Parameter> parameters;
+  std::vector<Bucket> buckets;
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }

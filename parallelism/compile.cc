@@ -1,0 +1,131 @@
+#include "parallelism/compile.h"
+
+#include <algorithm>
+
+#include "engine/model/setup.h"
+#include "engine/optim/optimizer.h"
+#include "engine/passes/recompute.h"
+#include "engine/program/verify.h"
+#include "engine/recipe/recipe.h"
+#include "kernels/base/error.h"
+#include "kernels/cost/machine.h"
+#include "parallelism/passes/shard_parameters.h"
+
+namespace titan {
+namespace {
+
+/// Debug builds and tests check every program after every pass.
+Program checked(Program program) {
+#ifndef NDEBUG
+  verify(program);
+#endif
+  return program;
+}
+
+DType compute_dtype(const Recipe& recipe) {
+  return recipe.training.mixed_precision_param == "float32" ? DType::f32 : DType::bf16;
+}
+
+/// Without other ranks to share with, "default" keeps weights for the step: there is nothing to gather twice.
+ShardOptions shard_options(const Recipe& recipe) {
+  const bool always = recipe.parallelism.fsdp_reshard_after_forward == "always";
+  return {.residency = always ? Residency::per_use : Residency::per_step,
+          .no_decay = recipe.optimizer.no_decay};
+}
+
+Program shard(Program program, const ShardOptions& options) {
+  const std::vector<BucketPlan> plan = plan_buckets(program);
+  return checked(shard_parameters(std::move(program), plan, options));
+}
+
+OptimizerSettings optimizer_settings(const Recipe& recipe) {
+  return {
+      .beta1 = static_cast<float>(recipe.optimizer.beta1),
+      .beta2 = static_cast<float>(recipe.optimizer.beta2),
+      .epsilon = static_cast<float>(recipe.optimizer.eps),
+      .weight_decay = static_cast<float>(recipe.optimizer.name == "Adam" ? 0 : recipe.optimizer.weight_decay),
+      .max_norm = static_cast<float>(recipe.training.max_norm)};
+}
+
+Program compile_train(const Recipe& recipe, const ModelConfig& config, const StepShape& shape,
+                      const Mesh& mesh, const Machine& machine) {
+  const Recipe::ActivationCheckpoint& ac = recipe.activation_checkpoint;
+  Program p = checked(build_train_program(config, shape, mesh));
+  p = checked(
+      recompute(std::move(p), recompute_policy(ac.mode, ac.selective_ac_option, ac.memory_budget), machine));
+  p = shard(std::move(p), shard_options(recipe));
+  append_optimizer(p, optimizer_settings(recipe));
+  return checked(std::move(p));
+}
+
+StepShape validation_shape(const Recipe& recipe) {
+  return {.sequences = recipe.validation.local_batch_size,
+          .seq_len = recipe.validation.seq_len,
+          .compute = compute_dtype(recipe),
+          .loss_chunk = recipe.training.loss_chunk};
+}
+
+/// "initialize" and "refresh" in front of the programs that share their values.
+Job complete(std::vector<Program> programs, const ModelConfig& config) {
+  std::vector<const Program*> all;
+  for (const Program& p : programs) all.push_back(&p);
+  Job job;
+  job.programs.push_back(checked(build_initialize_program(programs.front(), config)));
+  job.programs.push_back(checked(build_refresh_program(all, config)));
+  std::move(programs.begin(), programs.end(), std::back_inserter(job.programs));
+  place(job);
+  return job;
+}
+
+}  // namespace
+
+StepShape training_shape(const Recipe& recipe, const Mesh& mesh) {
+  const Recipe::Training& t = recipe.training;
+  const std::int64_t ranks = mesh.size(Axis::dp);
+  const std::int64_t per_pass = t.local_batch_size * ranks;
+  const std::int64_t global = t.global_batch_size < 0 ? per_pass : t.global_batch_size;
+  if (global % per_pass != 0)
+    throw UserError(
+        fmt::format("training.global_batch_size {} is not a multiple of local_batch_size {} x {} "
+                    "data-parallel ranks = {}; "
+                    "use {} or {}",
+                    global, t.local_batch_size, ranks, per_pass,
+                    std::max(per_pass, global / per_pass * per_pass), (global / per_pass + 1) * per_pass));
+  return {.sequences = t.local_batch_size,
+          .seq_len = t.seq_len,
+          .micro_batches = static_cast<int>(global / per_pass),
+          .compute = compute_dtype(recipe),
+          .loss_chunk = t.loss_chunk};
+}
+
+Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
+  const ModelConfig config = model_config(recipe);
+  StepShape train = training_shape(recipe, mesh), evaluate = validation_shape(recipe);
+  train.positions = evaluate.positions =
+      std::max(train.seq_len, recipe.validation.enable ? evaluate.seq_len : 0);
+  std::vector<Program> programs;
+  programs.push_back(compile_train(recipe, config, train, mesh, machine));
+  if (recipe.validation.enable)
+    programs.push_back(shard(checked(build_evaluate_program(config, evaluate, mesh)), shard_options(recipe)));
+  return complete(std::move(programs), config);
+}
+
+Job compile_evaluation(const ModelConfig& config, const StepShape& shape, const Mesh& mesh) {
+  std::vector<Program> programs;
+  programs.push_back(shard(checked(build_evaluate_program(config, shape, mesh)),
+                           {.residency = Residency::persistent, .no_decay = {}}));
+  return complete(std::move(programs), config);
+}
+
+Job compile_generation(const ModelConfig& config, std::int64_t capacity, DType compute) {
+  std::vector<Program> programs;
+  for (const auto& [name, rows] :
+       {std::pair{"prefill", kPrefillRows}, std::pair{"decode", std::int64_t{1}}}) {
+    Program p = checked(
+        build_generate_program(name, config, {.rows = rows, .capacity = capacity, .compute = compute}));
+    programs.push_back(shard(std::move(p), {.residency = Residency::persistent, .no_decay = {}}));
+  }
+  return complete(std::move(programs), config);
+}
+
+}  // namespace titan
