@@ -1,0 +1,60 @@
+#include "app/trainer/plan.h"
+
+#include <CLI/CLI.hpp>
+
+#include "app/command.h"
+#include "app/trainer/session.h"
+#include "engine/model/config.h"
+#include "engine/program/dump.h"
+#include "engine/recipe/recipe.h"
+#include "kernels/cost/machine.h"
+#include "parallelism/compile.h"
+
+namespace titan {
+namespace {
+
+class PlanCommand final : public Subcommand {
+ public:
+  CLI::App* add_to(CLI::App& app) override {
+    CLI::App* command =
+        app.add_subcommand("plan", "Show a recipe's parameters, FLOPs and memory, without running it");
+    recipe_.add_to(*command);
+    command->add_flag("--json", json_, "One JSON object");
+    command->add_flag("--dump", dump_, "Print the step program, a line a node");
+    command->add_flag("--unroll", unroll_,
+                      "With --dump: the whole step, with micro-batches, slots and waits");
+    command->add_option("--program", program_, "With --dump: initialize, refresh, train or evaluate")
+        ->capture_default_str();
+    return command;
+  }
+
+  Exit run() override {
+    const Recipe recipe = recipe_.load();
+    const Machine machine = local_machine(recipe);
+    const Job job = compile(recipe, Mesh(), machine);
+    if (dump_) {
+      if (!job.has(program_))
+        throw UsageError(fmt::format("--program {}: this recipe has no such program", program_));
+      fmt::print("{}", dump(job.program(program_), {.values = !unroll_,
+                                                    .unroll = unroll_,
+                                                    .placement = &job.placement,
+                                                    .program_index = job.index(program_)}));
+      return Exit::ok;
+    }
+    const ModelConfig config = model_config(recipe);
+    fmt::print("{}",
+               json_ ? plan_json(recipe, config, job, machine) : plan_report(recipe, config, job, machine));
+    return Exit::ok;
+  }
+
+ private:
+  RecipeArguments recipe_;
+  bool json_ = false, dump_ = false, unroll_ = false;
+  std::string program_ = "train";
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_plan_command() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace titan

@@ -1,0 +1,35 @@
+#include <CLI/CLI.hpp>
+
+#include "app/command.h"
+#include "engine/recipe/recipe.h"
+
+namespace titan {
+namespace {
+
+/// "--key value" becomes "--key=value".
+std::vector<std::string> join_values(const std::vector<std::string>& words) {
+  std::vector<std::string> overrides;
+  for (const std::string& word : words) {
+    const bool is_option = word.starts_with("--");
+    if (is_option || overrides.empty() || overrides.back().find('=') != std::string::npos)
+      overrides.push_back(word);
+    else
+      overrides.back() += "=" + word;
+  }
+  return overrides;
+}
+
+}  // namespace
+
+void RecipeArguments::add_to(CLI::App& command) {
+  command_ = &command;
+  command.add_option("recipe", path_, "The recipe, a TOML file")->required();
+  command.allow_extras();
+  command.footer([] {
+    return "Every key of the recipe can be set as --section.key=value. The keys:\n\n" + help_text();
+  });
+}
+
+Recipe RecipeArguments::load() const { return load_recipe(path_, join_values(command_->remaining())); }
+
+}  // namespace titan

@@ -1,0 +1,49 @@
+// When a run saves, what it starts from, and what it says about both.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "engine/checkpoint/coordinator.h"
+#include "engine/checkpoint/manifest.h"
+
+namespace titan {
+
+class Executor;
+struct Job;
+struct Recipe;
+
+class Checkpointer {
+ public:
+  explicit Checkpointer(const Recipe& recipe);
+
+  /// Where a run would start and save, for --dry-run.
+  void report(std::ostream& out) const;
+
+  /// Continues from the run's own checkpoints if there are any, and prints how the recipe has changed since.
+  std::optional<RunState> restore(const Job& job, const Executor& executor, const Recipe& recipe,
+                                  const std::string& data_identity);
+  /// checkpoint.initial_load_path over fresh weights, and the line that says which weights the run has.
+  void load_initial_weights(const Job& job, const Executor& executor, const Recipe& recipe,
+                            std::uint64_t seed);
+  /// Whether the weights are freshly initialized.
+  bool fresh() const { return fresh_; }
+
+  /// Saves when the recipe says so, at the last step, and when a signal stops the run. A failed save is an
+  /// error at the end of the run and a warning before: training goes on with the last good checkpoint.
+  void after_step(const Job& job, const Executor& executor, const RunState& state, bool last, bool stopping);
+
+ private:
+  bool due(std::int64_t step, bool last) const;
+  void save(const Job& job, const Executor& executor, const RunState& state, bool model_only);
+
+  const Recipe& recipe_;
+  std::filesystem::path folder_;
+  SoloCoordinator coordinator_;
+  bool fresh_ = true;
+};
+
+}  // namespace titan

@@ -1,0 +1,22 @@
+// What a compiled recipe will do, before it does it: parameters, FLOPs, memory by role. The memory is the
+// arena's, to the byte.
+#pragma once
+
+#include <string>
+
+namespace titan {
+
+struct Job;
+struct Machine;
+struct ModelConfig;
+struct Recipe;
+
+/// For people.
+std::string plan_report(const Recipe& recipe, const ModelConfig& config, const Job& job,
+                        const Machine& machine);
+/// One JSON object for programs: parameters, flops_per_token, arena_bytes, persistent_bytes, and by program
+/// and role.
+std::string plan_json(const Recipe& recipe, const ModelConfig& config, const Job& job,
+                      const Machine& machine);
+
+}  // namespace titan

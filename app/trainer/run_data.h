@@ -1,0 +1,40 @@
+// The data of a run: tokenizer, prepared shards, training and validation windows, as the recipe names them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/data/token_dataset.h"
+
+namespace titan {
+
+class Tokenizer;
+struct ModelConfig;
+struct Recipe;
+
+/// The tokenizer that `model.tokenizer` or else `model.hf_assets_path` names. Throws UserError naming both
+/// keys.
+std::unique_ptr<Tokenizer> recipe_tokenizer(const Recipe& recipe);
+/// Throws UserError when the model's embedding has fewer rows than the tokenizer has ids.
+void check_vocabulary(const Tokenizer& tokenizer, const ModelConfig& config);
+
+/// `training.data_cache`, or <dump_folder>/data.
+std::filesystem::path data_cache(const Recipe& recipe);
+
+struct RunData {
+  std::unique_ptr<TokenDataset> training_set;
+  WindowRange training;
+  std::unique_ptr<TokenDataset> validation_set;  ///< null when validation is off
+  WindowRange validation;
+  std::string identity;  ///< changes when the training data does
+};
+
+/// Prepares what is not prepared yet, with a progress bar. Throws UserError when the recipe names no data,
+/// too little, or data that cannot be read.
+RunData open_run_data(const Recipe& recipe, const Tokenizer& tokenizer);
+
+}  // namespace titan

@@ -1,0 +1,77 @@
+#include "app/trainer/session.h"
+
+#include "engine/metrics/memory.h"
+#include "engine/recipe/recipe.h"
+#include "kernels/base/error.h"
+#include "kernels/cost/machine.h"
+#include "kernels/cpu/base/processors.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace titan {
+namespace {
+
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+/// Rounded speeds of one core, by instruction set: only their ratios steer a plan, and a constant is the same
+/// on every rank.
+struct CoreSpeed {
+  double flops_f32, flops_bf16, bytes_per_second;
+};
+
+CoreSpeed core_speed(cpu::Isa isa) {
+  constexpr double kBandwidth = 14e9;
+  switch (isa) {
+    case cpu::Isa::baseline:
+      return {2e10, 2e10, kBandwidth};
+    case cpu::Isa::avx2:
+      return {8e10, 8e10, kBandwidth};
+    case cpu::Isa::avx512:
+      return {1.6e11, cpu::bf16_features(isa).amx ? 1e12 : 3e11, kBandwidth};
+  }
+  return {2e10, 2e10, kBandwidth};
+}
+
+}  // namespace
+
+Machine local_machine(const Recipe& recipe) {
+  const cpu::Isa isa = cpu::best_isa();
+  const int threads = recipe.debug.threads > 0 ? static_cast<int>(recipe.debug.threads)
+                                               : static_cast<int>(cpu::allowed_processors().size());
+  const CoreSpeed core = core_speed(isa);
+  return cpu_machine(cpu::to_string(isa), threads, core.flops_f32 * threads, core.flops_bf16 * threads,
+                     core.bytes_per_second * threads, machine_memory().total);
+}
+
+void check_memory(const Job& job, std::int64_t available_bytes) {
+  const SpaceReport& report = job.placement.space(Space::device);
+  if (available_bytes <= 0 || report.arena_bytes <= available_bytes) return;
+  std::string parts;
+  for (int role = 0; role < kRoles; ++role)
+    if (const std::int64_t bytes = report.persistent_by_role[static_cast<std::size_t>(role)]; bytes > 0)
+      parts += fmt::format(", {} {:.2f} GiB", to_string(static_cast<Role>(role)), gib(bytes));
+  throw UserError(fmt::format(
+      "the run needs {:.2f} GiB of memory, the machine has {:.2f} GiB free ({:.2f} GiB change from step to "
+      "step{}); "
+      "lower training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"",
+      gib(report.arena_bytes), gib(available_bytes), gib(report.arena_bytes - report.persistent_bytes),
+      parts));
+}
+
+Session::Session(Job job, int threads) : job_(std::move(job)) {
+  check_memory(job_, machine_memory().available);
+  cpu::CpuOptions options;
+  options.threads = threads;
+  backend_ = cpu::make_cpu_backend(options);
+  executor_ = std::make_unique<Executor>(job_, *backend_);
+}
+
+void Session::initialize(std::uint64_t seed) {
+  const int program = job_.index("initialize");
+  const auto value = static_cast<std::int64_t>(seed);
+  executor_->write(program, job_.program("initialize").at("seed"), &value);
+  executor_->run(program);
+}
+
+void Session::refresh() { executor_->run(job_.index("refresh")); }
+
+}  // namespace titan

@@ -1,0 +1,49 @@
+#include "app/trainer/signals.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "kernels/base/error.h"
+
+namespace titan {
+namespace {
+
+constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1};
+volatile std::sig_atomic_t g_received = 0;  // handlers reach nothing but globals
+
+extern "C" void on_stop_signal(int number) {
+  if (g_received != 0) _exit(static_cast<int>(Exit::stopped_by_signal));
+  g_received = number;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  g_received = 0;
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int number : kSignals) sigaction(number, &action, nullptr);
+}
+
+StopSignals::~StopSignals() {
+  for (const int number : kSignals) std::signal(number, SIG_DFL);
+}
+
+bool StopSignals::received() const { return g_received != 0; }
+
+const char* StopSignals::name() const {
+  switch (g_received) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return "no signal";
+  }
+}
+
+}  // namespace titan

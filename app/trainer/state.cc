@@ -1,0 +1,42 @@
+#include "app/trainer/state.h"
+
+#include "engine/executor/executor.h"
+
+namespace titan {
+namespace {
+
+Piece piece_of(const Parameter& p, const Value& master) {
+  if (p.one_dimensional)
+    return box_piece(p.name, {p.global_cols}, {.offset = {p.first_col}, .size = {master.cols}});
+  return box_piece(p.name, {p.global_rows, p.global_cols},
+                   {.offset = {p.first_row, p.first_col}, .size = {master.rows, master.cols}});
+}
+
+template <class Tensor>
+std::vector<Tensor> state_of(const Job& job, const Executor& executor) {
+  // The last program trains, evaluates or generates; all that precede it set up its values.
+  const int index = job.has("train") ? job.index("train") : static_cast<int>(job.programs.size()) - 1;
+  const Program& program = job.programs[static_cast<std::size_t>(index)];
+  std::vector<Tensor> state;
+  for (const Parameter& p : program.parameters)
+    for (const auto& [kind, value] :
+         {std::pair{StateKind::parameter, p.master}, std::pair{StateKind::exp_avg, p.exp_avg},
+          std::pair{StateKind::exp_avg_sq, p.exp_avg_sq}}) {
+      if (value == kNoValue) continue;
+      Tensor tensor{.piece = piece_of(p, program.value(value)), .kind = kind};
+      tensor.data = reinterpret_cast<float*>(executor.address(index, value));
+      state.push_back(std::move(tensor));
+    }
+  return state;
+}
+
+}  // namespace
+
+std::vector<StateTensor> stored_state(const Job& job, const Executor& executor) {
+  return state_of<StateTensor>(job, executor);
+}
+std::vector<WantedTensor> wanted_state(const Job& job, const Executor& executor) {
+  return state_of<WantedTensor>(job, executor);
+}
+
+}  // namespace titan

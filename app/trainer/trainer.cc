@@ -1,0 +1,307 @@
+#include "app/trainer/trainer.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <iostream>
+#include <optional>
+
+#include "app/trainer/checkpointer.h"
+#include "app/trainer/plan.h"
+#include "app/trainer/run_data.h"
+#include "app/trainer/session.h"
+#include "app/trainer/signals.h"
+#include "engine/data/batch_loader.h"
+#include "engine/data/validation_set.h"
+#include "engine/metrics/flops.h"
+#include "engine/metrics/log.h"
+#include "engine/metrics/memory.h"
+#include "engine/metrics/metrics_logger.h"
+#include "engine/metrics/step_metrics.h"
+#include "engine/metrics/throughput.h"
+#include "engine/optim/schedule.h"
+#include "engine/recipe/recipe.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "kernels/cost/machine.h"
+#include "parallelism/compile.h"
+
+namespace titan {
+namespace {
+
+constexpr double kStallSeconds = 0.5;  ///< waiting longer than this for a batch is worth a line
+constexpr double kExpectedLossSlack = 1.0;
+
+Schedule make_schedule(const Recipe& recipe) {
+  const Recipe::LrScheduler& s = recipe.lr_scheduler;
+  Schedule schedule({.training_steps = recipe.training.steps,
+                     .total_steps = s.total_steps,
+                     .warmup_steps = s.warmup_steps,
+                     .decay_ratio = s.decay_ratio,
+                     .decay_type = parse_decay(s.decay_type).value(),
+                     .min_lr_factor = s.min_lr_factor});
+  for (const std::string& warning : schedule.warnings()) spdlog::warn("{}", warning);
+  return schedule;
+}
+
+/// The four input arrays of one micro-batch.
+void write_batch(Executor& executor, int program, const Program& p, const MicroBatch& batch, int instance) {
+  executor.write(program, p.at("tokens"), batch.tokens.data(), instance);
+  executor.write(program, p.at("targets"), batch.labels.data(), instance);
+  executor.write(program, p.at("positions"), batch.positions.data(), instance);
+  executor.write(program, p.at("doc_start"), batch.doc_start.data(), instance);
+}
+
+float read_scalar(const Executor& executor, int program, ValueId value) {
+  float x = 0;
+  executor.read(program, value, &x);
+  return x;
+}
+
+class Trainer {
+ public:
+  explicit Trainer(const Recipe& recipe)
+      : recipe_(recipe),
+        config_(model_config(recipe)),
+        schedule_(make_schedule(recipe)),
+        tokenizer_(recipe_tokenizer(recipe)) {
+    check_vocabulary(*tokenizer_, config_);
+    spdlog::info("Starting job: {}", recipe.job.description);
+    for (const std::string& note : notes(recipe)) spdlog::info("{}", note);
+    for (const std::string& warning : warnings(recipe)) spdlog::warn("{}", warning);
+    spdlog::info("Building {}", describe(config_));
+    data_ = open_run_data(recipe, *tokenizer_);
+    machine_ = std::make_unique<Machine>(local_machine(recipe));
+    shape_ = training_shape(recipe, mesh_);
+    global_batch_ = shape_.sequences * shape_.micro_batches * mesh_.size(Axis::dp);
+  }
+
+  Exit dry_run() {
+    const Job job = compile(recipe_, mesh_, *machine_);
+    check_memory(job, machine_memory().available);
+    Checkpointer(recipe_).report(std::cout);
+    std::cout << plan_report(recipe_, config_, job, *machine_)
+              << "dry run: all checks passed, nothing was run\n";
+    return Exit::ok;
+  }
+
+  Exit run() {
+    StopSignals signals;
+    prepare();
+    Exit exit = Exit::ok;
+    while (state_.step < recipe_.training.steps) {
+      step();
+      const bool last = state_.step == recipe_.training.steps;
+      if (validation_due(last)) validate();
+      const bool stop = signals.received() && !last;
+      if (stop) spdlog::warn("{} received: stopping after step {}", signals.name(), state_.step);
+      checkpointer_->after_step(session_->job(), session_->executor(), state_, last, stop);
+      if (stop) {
+        exit = Exit::stopped_by_signal;
+        break;
+      }
+    }
+    if (exit == Exit::ok) spdlog::info("Training completed");
+    return exit;
+  }
+
+ private:
+  void prepare() {
+    checkpointer_ = std::make_unique<Checkpointer>(recipe_);
+    session_ = std::make_unique<Session>(compile(recipe_, mesh_, *machine_),
+                                         static_cast<int>(recipe_.debug.threads));
+    program_ = session_->job().index("train");
+    const std::int64_t arena = session_->executor().arena_bytes(Space::device);
+    spdlog::info("Memory: one arena of {:.2f} GiB", static_cast<double>(arena) / (1 << 30));
+    load_or_initialize();
+    loader_ = std::make_unique<BatchLoader>(
+        *data_.training_set, data_.training,
+        BatchLoaderOptions{.global_batch = global_batch_,
+                           .shape = {.micro_batches = shape_.micro_batches, .rows = shape_.sequences},
+                           .seed = seed()},
+        state_.samples_consumed);
+    if (data_.validation_set != nullptr)
+      validation_ = std::make_unique<ValidationSet>(*data_.validation_set, data_.validation, 0, 1,
+                                                    BatchShape{.rows = recipe_.validation.local_batch_size},
+                                                    recipe_.validation.steps);
+    MetricsOptions options{.dump_folder = recipe_.job.dump_folder,
+                           .color = use_color(STDERR_FILENO, recipe_.metrics.disable_color_printing),
+                           .jsonl = recipe_.metrics.save_jsonl,
+                           .tensorboard = recipe_.metrics.enable_tensorboard,
+                           .save_tb_folder = recipe_.metrics.save_tb_folder,
+                           .resumed_step = state_.step};
+    metrics_ = std::make_unique<MetricsLogger>(options);
+    if (!metrics_->tensorboard_folder().empty())
+      spdlog::info("TensorBoard files in {}", metrics_->tensorboard_folder().string());
+    spdlog::info(
+        "Trainer is initialized with local batch size {}, global batch size {}, gradient accumulation steps "
+        "{}, sequence length {}, "
+        "total steps {} (warmup {})",
+        shape_.sequences, global_batch_, shape_.micro_batches, shape_.seq_len, recipe_.training.steps,
+        schedule_.warmup_steps());
+    spdlog::info("Training starts at step {}", state_.step + 1);
+    meter_.take();
+  }
+
+  void load_or_initialize() {
+    if (std::optional<RunState> restored =
+            checkpointer_->restore(session_->job(), session_->executor(), recipe_, data_.identity)) {
+      state_ = *std::move(restored);
+    } else {
+      session_->initialize(seed());
+      checkpointer_->load_initial_weights(session_->job(), session_->executor(), recipe_, seed());
+    }
+    state_.global_batch_size = global_batch_;
+    state_.layout = mesh_.to_string();
+    state_.recipe = to_toml(recipe_);
+    state_.model_config = to_json(config_);
+    state_.data = data_.identity;
+    session_->refresh();
+  }
+
+  std::uint64_t seed() const { return static_cast<std::uint64_t>(recipe_.debug.seed.value_or(0)); }
+
+  void step() {
+    Executor& executor = session_->executor();
+    const Program& p = session_->job().programs[static_cast<std::size_t>(program_)];
+    const Batch batch = loader_->next();
+    if (batch.wait_seconds > kStallSeconds && state_.step > 0)
+      spdlog::warn("data stall: step {} waited {:.1f} s for its batch", state_.step + 1, batch.wait_seconds);
+    report_epoch(batch);
+    for (std::size_t m = 0; m < batch.micro_batches.size(); ++m)
+      write_batch(executor, program_, p, batch.micro_batches[m], static_cast<int>(m));
+    const StepScalars scalars = step_scalars(schedule_, recipe_.optimizer.lr, recipe_.optimizer.beta1,
+                                             recipe_.optimizer.beta2, state_.step);
+    const float hyper[3] = {scalars.lr, scalars.bias_correction1, scalars.bias_correction2};
+    executor.write(program_, p.at("hyper"), hyper);
+    const auto valid = static_cast<float>(std::max<std::int64_t>(1, batch.valid_tokens));
+    executor.write(program_, p.at("valid_tokens"), &valid);
+
+    executor.run(program_);
+
+    const float loss = read_scalar(executor, program_, p.at("loss")),
+                norm = read_scalar(executor, program_, p.at("grad_norm"));
+    check_finite(loss, norm);
+    ++state_.step;
+    state_.samples_consumed = loader_->samples_consumed();
+    state_.tokens_seen += shape_.tokens() * shape_.micro_batches;
+    meter_.add_step(shape_.tokens() * shape_.micro_batches, batch.wait_seconds);
+    if (state_.step == 1) report_first_loss(loss);
+    if (state_.step == 1 || state_.step % recipe_.metrics.log_freq == 0 ||
+        state_.step == recipe_.training.steps)
+      log(loss, norm, scalars.lr);
+  }
+
+  /// The program has left weights and moments as they were (its stop flag); nothing of this step is kept or
+  /// saved.
+  void check_finite(float loss, float norm) const {
+    if (std::isfinite(loss) && std::isfinite(norm)) return;
+    throw UserError(
+        fmt::format("step {}: loss {} and gradient norm {} are not both finite; the update was not made and "
+                    "nothing was saved. "
+                    "Lower optimizer.lr or resume from an earlier checkpoint (checkpoint.load_step)",
+                    state_.step + 1, loss, norm));
+  }
+
+  void report_epoch(const Batch& batch) {
+    if (batch.epoch > epoch_ && epoch_ >= 0)
+      spdlog::warn("The training data is being read again: epoch {}", batch.epoch + 1);
+    epoch_ = batch.epoch;
+  }
+
+  /// Fresh weights predict nothing: ln(V), plus what the spread of the head's logits costs.
+  void report_first_loss(float loss) const {
+    const double expected = std::log(static_cast<double>(config_.vocab_size)) + 0.5;
+    if (!checkpointer_->fresh()) return;
+    spdlog::info("First loss {:.4f}; fresh weights give about ln(vocabulary) + 0.5 = {:.4f}", loss, expected);
+    if (std::abs(loss - expected) > kExpectedLossSlack)
+      spdlog::warn("The first loss is far from what fresh weights give");
+  }
+
+  void log(float loss, float norm, float lr) {
+    const ThroughputMeter::Window window = meter_.take();
+    const TransformerSize size{.parameters = parameter_count(config_),
+                               .embedding_parameters = embedding_parameter_count(config_),
+                               .layers = config_.n_layers,
+                               .heads = config_.n_heads,
+                               .head_dim = config_.head_dim};
+    const double flops = flops_per_token(size, shape_.seq_len);
+    const std::int64_t arena = session_->executor().arena_bytes(Space::device);
+    StepMetrics m;
+    m.step = state_.step;
+    m.loss = loss;
+    m.grad_norm = norm;
+    m.lr = lr;
+    m.tokens_seen = state_.tokens_seen;
+    m.memory_bytes = arena;
+    if (const std::int64_t total = machine_memory().total; total > 0)
+      m.memory_percent = 100.0 * static_cast<double>(arena) / static_cast<double>(total);
+    m.tps = window.tps;
+    m.tflops = tflops(flops, window.tps);
+    m.mfu = mfu(flops, window.tps, peak_flops(machine_->name));
+    m.end_to_end_seconds = window.end_to_end_seconds;
+    m.data_loading_seconds = window.data_loading_seconds;
+    metrics_->log(m);
+  }
+
+  bool validation_due(bool last) const {
+    return validation_ != nullptr && (last || state_.step == 1 || state_.step % recipe_.validation.freq == 0);
+  }
+
+  void validate() {
+    Executor& executor = session_->executor();
+    const double start = steady_seconds();
+    const int program = session_->job().index("evaluate");
+    const Program& p = session_->job().programs[static_cast<std::size_t>(program)];
+    double loss = 0;
+    std::int64_t tokens = 0;
+    for (std::int64_t s = 0; s < validation_->steps(); ++s) {
+      const Batch batch = validation_->batch(s);
+      write_batch(executor, program, p, batch.micro_batches.front(), 0);
+      const float one = 1;  // the program divides by this: sums stay sums until all batches are in
+      executor.write(program, p.at("valid_tokens"), &one);
+      executor.run(program);
+      loss += read_scalar(executor, program, p.at("loss"));
+      tokens += batch.valid_tokens;
+    }
+    const double seconds = steady_seconds() - start;
+    ValidationMetrics m;
+    m.step = state_.step;
+    m.loss = loss / static_cast<double>(std::max<std::int64_t>(1, tokens));
+    m.memory_bytes = executor.arena_bytes(Space::device);
+    if (const std::int64_t total = machine_memory().total; total > 0)
+      m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(total);
+    m.tps = static_cast<double>(tokens) / seconds;
+    metrics_->log(m);
+    meter_.exclude(seconds);
+  }
+
+  const Recipe& recipe_;
+  ModelConfig config_;
+  Schedule schedule_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  Mesh mesh_;
+  RunData data_;
+  std::unique_ptr<Machine> machine_;
+  StepShape shape_;
+  std::int64_t global_batch_ = 0;
+  RunState state_;
+  std::int64_t epoch_ = -1;
+  int program_ = 0;
+  ThroughputMeter meter_;
+  std::unique_ptr<Checkpointer> checkpointer_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<ValidationSet> validation_;
+  std::unique_ptr<MetricsLogger> metrics_;
+};
+
+}  // namespace
+
+Exit train(const Recipe& recipe, const TrainOptions& options) {
+  check_supported(recipe);
+  Trainer trainer(recipe);
+  return options.dry_run ? trainer.dry_run() : trainer.run();
+}
+
+}  // namespace titan
