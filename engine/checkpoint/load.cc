@@ -22,13 +22,13 @@ struct Stored {
   std::vector<Piece> pieces;
   std::vector<std::pair<size_t, const StoredTensor*>> places;  ///< file, tensor; one a piece
 };
-using Index = std::map<StateKind, std::unordered_map<std::string, Stored>>;
+using Index = std::unordered_map<std::string, Stored>;  // by state_name
 
 Index index_of(const Manifest& manifest) {
   Index index;
   for (size_t f = 0; f < manifest.files.size(); ++f) {
     for (const StoredTensor& tensor : manifest.files[f].tensors) {
-      Stored& stored = index[tensor.kind][tensor.piece.parameter];
+      Stored& stored = index[state_name(tensor.piece.parameter, tensor.kind)];
       stored.pieces.push_back(tensor.piece);
       stored.places.emplace_back(f, &tensor);
     }
@@ -47,31 +47,27 @@ void check_extra(const fs::path& checkpoint, const Index& index, const LoadOptio
   if (options.model_parameters.empty()) return;
   const std::unordered_set<std::string> known(options.model_parameters.begin(),
                                               options.model_parameters.end());
-  const auto parameters = index.find(StateKind::parameter);
-  if (parameters == index.end()) return;
-  for (const auto& [name, stored] : parameters->second)
-    if (!known.contains(name))
+  for (const auto& [name, stored] : index) {
+    const Piece& piece = stored.pieces.front();
+    if (!known.contains(piece.parameter))
       throw_other_model(checkpoint, fmt::format("it has {} of shape {}, which the recipe's model has not",
-                                                name, to_string(stored.pieces.front().global_shape)));
+                                                piece.parameter, to_string(piece.global_shape)));
+  }
 }
 
 const Stored& find_stored(const fs::path& checkpoint, const Manifest& manifest, const Index& index,
                           const WantedTensor& wanted) {
-  const std::string& name = wanted.piece.parameter;
   if (manifest.model_only && wanted.kind != StateKind::parameter)
     throw UserError(fmt::format(
         "{} holds only the model (checkpoint.last_save_model_only), no optimizer state; choose an "
         "earlier checkpoint.load_step, or load only the model with checkpoint.initial_load_path or "
         "checkpoint.exclude_from_loading = [\"optimizer\"]",
         checkpoint.string()));
-  const auto kind = index.find(wanted.kind);
-  const auto found = kind == index.end() ? std::unordered_map<std::string, Stored>::const_iterator{}
-                                         : kind->second.find(name);
-  if (kind == index.end() || found == kind->second.end())
+  const std::string name = state_name(wanted.piece.parameter, wanted.kind);
+  const auto found = index.find(name);
+  if (found == index.end())
     throw_other_model(checkpoint,
-                      fmt::format("it has no {} of shape {}",
-                                  tensor_name(whole_piece(name, wanted.piece.global_shape), wanted.kind),
-                                  to_string(wanted.piece.global_shape)));
+                      fmt::format("it has no {} of shape {}", name, to_string(wanted.piece.global_shape)));
   for (const Piece& piece : found->second.pieces)
     if (piece.global_shape != wanted.piece.global_shape)
       throw_other_model(checkpoint,

@@ -186,10 +186,14 @@ Json parse_content(const std::string& text) {
 
 }  // namespace
 
+std::string state_name(const std::string& parameter, StateKind kind) {
+  return kind == StateKind::parameter
+             ? parameter
+             : fmt::format("{}.{}", parameter, kKindNames[static_cast<size_t>(kind)]);
+}
+
 std::string tensor_name(const Piece& piece, StateKind kind) {
-  const std::string kind_suffix =
-      kind == StateKind::parameter ? "" : fmt::format(".{}", kKindNames[static_cast<size_t>(kind)]);
-  return piece.parameter + kind_suffix + piece_suffix(piece);
+  return state_name(piece.parameter, kind) + piece_suffix(piece);
 }
 
 std::string to_json(const Manifest& manifest) {

@@ -21,6 +21,7 @@ class DamagedCheckpoint : public UserError {
 };
 
 enum class StateKind { parameter, exp_avg, exp_avg_sq };
+std::string state_name(const std::string& parameter, StateKind kind);  ///< "NAME", "NAME.exp_avg"
 std::string tensor_name(const Piece& piece, StateKind kind);  ///< in the file: "NAME.exp_avg[0:4,8:16]"
 
 /// The state of a run beside its tensors.

@@ -58,7 +58,7 @@ std::map<std::string, TensorSummary> summarize(const Manifest& manifest) {
   for (const StoredFile& file : manifest.files) {
     for (const StoredTensor& tensor : file.tensors) {
       const Piece& piece = tensor.piece;
-      TensorSummary& row = rows[tensor_name(whole_piece(piece.parameter, piece.global_shape), tensor.kind)];
+      TensorSummary& row = rows[state_name(piece.parameter, tensor.kind)];
       row.shape = piece.global_shape;
       row.type = tensor.type;
       row.bytes += tensor.bytes();
