@@ -13,9 +13,7 @@ void attention(const Attention& op, const Context& context, const AttentionKerne
   const std::int64_t keys =
       op.kv_length ? std::clamp<std::int64_t>(*context.data_as<std::int32_t>(op.kv_length), 0, sizes.k_length)
                    : sizes.k_length;
-  std::vector<std::vector<KeyBlock>> blocks;
-  for (std::int64_t s = 0; s < shape.sequences; ++s)
-    blocks.push_back(key_blocks(positions(context, op.k_position, s * sizes.k_length), keys));
+  const auto blocks = key_blocks(context, op.k_position, shape, keys);
 
   // Items in memory order: neighbours read the same keys.
   const std::int64_t tasks_per_head = (sizes.columns + kQueryBlock - 1) / kQueryBlock;

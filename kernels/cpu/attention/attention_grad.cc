@@ -21,10 +21,10 @@ struct Part {
 /// bits are the same.
 std::vector<Part> parts(std::int64_t columns, std::int64_t key_blocks, bool cut) {
   if (!cut) return {{0, columns, 0, key_blocks, true, true}};
-  constexpr std::int64_t kKeysPerPart = 4;
+  constexpr std::int64_t kBlocksPerPart = 8;
   std::vector<Part> result;
-  for (std::int64_t key = 0; key < key_blocks; key += kKeysPerPart)
-    result.push_back({0, columns, key, std::min(kKeysPerPart, key_blocks - key), false, true});
+  for (std::int64_t key = 0; key < key_blocks; key += kBlocksPerPart)
+    result.push_back({0, columns, key, std::min(kBlocksPerPart, key_blocks - key), false, true});
   for (std::int64_t query = 0; query < columns; query += kQueryBlock)
     result.push_back(
         {query, std::min<std::int64_t>(kQueryBlock, columns - query), 0, key_blocks, true, false});
@@ -42,16 +42,13 @@ bool should_cut(std::int64_t heads, int threads, std::int64_t scratch_bytes) {
 void attention_grad(const AttentionGrad& op, const Context& context, const AttentionKernels& kernels) {
   const AttentionShape& shape = op.shape;
   const AttentionSizes sizes(shape, op.q, op.k);
-  std::vector<std::vector<KeyBlock>> blocks;
-  for (std::int64_t s = 0; s < shape.sequences; ++s)
-    blocks.push_back(key_blocks(positions(context, op.k_position, s * sizes.k_length), sizes.k_length));
-
+  const auto blocks = key_blocks(context, op.k_position, shape, sizes.k_length);
   const std::int64_t heads = shape.sequences * shape.kv_heads;
-  const std::int64_t block_count = (sizes.k_length + kKeyBlock - 1) / kKeyBlock;
-  const auto scratch_bytes = [&](std::int64_t key_blocks) {
-    return backward_scratch(shape.head_dim, key_blocks) * size_of(DType::f32);
+  const auto block_count = static_cast<std::int64_t>(blocks[0].size());
+  const auto scratch_bytes = [&](std::int64_t keys) {
+    return backward_scratch(shape.head_dim, keys) * size_of(DType::f32);
   };
-  const bool cut = should_cut(heads, context.team.threads(), scratch_bytes(block_count));
+  const bool cut = should_cut(heads, context.team.threads(), scratch_bytes(sizes.k_length));
   const std::vector<Part> head_parts = parts(sizes.columns, block_count, cut);
   const auto parts_per_head = static_cast<std::int64_t>(head_parts.size());
   const bool add_dq = adds(op, op.dq, context), add_dk = adds(op, op.dk, context),
@@ -89,8 +86,8 @@ void attention_grad(const AttentionGrad& op, const Context& context, const Atten
     task.keys = {positions(context, op.k_position, k_row),
                  blocks[static_cast<std::size_t>(sequence)].data() + part.first_key, part.key_count};
     task.scale = shape.scale;
-    task.scratch = reinterpret_cast<float*>(
-        context.team.scratch(thread, scratch_bytes(part.want_dkv ? part.key_count : 0)));
+    task.scratch = reinterpret_cast<float*>(context.team.scratch(
+        thread, scratch_bytes(part.want_dkv ? part.key_count * key_block_size(shape.head_dim) : 0)));
     kernels.backward(task);
   });
 }

@@ -55,17 +55,19 @@ void softmax_grad(const Queries& queries, const KeyBlock& keys, const int32_t* k
 
 void attention_backward(const BackwardTask& task) {
   const int width = task.q.width, ld = round_up(width, kRowMultiple), lanes = round_up(width, kWidth);
-  const int64_t key_floats = (task.want_dkv ? task.keys.block_count : 0) * kKeyBlock * ld;
+  const KeyBlock &first_keys = task.keys.blocks[0], &last_keys = task.keys.blocks[task.keys.block_count - 1];
+  const int64_t key_count = last_keys.first + last_keys.count - first_keys.first;
+  const int64_t key_floats = task.want_dkv ? key_count * ld : 0;
   float* next = task.scratch;
   const auto take = [&next](int64_t floats) {
     float* const taken = next;
     next += floats;
     return taken;
   };
-  float* const k = take(kKeyBlock * ld);
-  float* const v = take(kKeyBlock * ld);
-  float* const p = take(kKeyBlock * kQueryBlock);
-  float* const ds = take(kKeyBlock * kQueryBlock);
+  float* const k = take(kMaxKeyBlock * ld);
+  float* const v = take(kMaxKeyBlock * ld);
+  float* const p = take(kMaxKeyBlock * kQueryBlock);
+  float* const ds = take(kMaxKeyBlock * kQueryBlock);
   Queries queries;
   queries.q = take(kQueryBlock * ld);
   queries.dout = take(kQueryBlock * ld);
@@ -95,7 +97,7 @@ void attention_backward(const BackwardTask& task) {
       else
         softmax_grad<true>(queries, keys, key_position, p, ds);
       if (task.want_dkv) {
-        const int64_t at = b * kKeyBlock * ld;
+        const int64_t at = (keys.first - first_keys.first) * ld;
         matmul(keys.count, lanes, count, p, kQueryBlock, queries.dout, ld, dv + at, ld, true);
         matmul(keys.count, lanes, count, ds, kQueryBlock, queries.q, ld, dk + at, ld, true);
       }
@@ -109,7 +111,7 @@ void attention_backward(const BackwardTask& task) {
   if (!task.want_dkv) return;
   for (int64_t b = 0; b < task.keys.block_count; ++b) {
     const KeyBlock& keys = task.keys.blocks[b];
-    const int64_t at = b * kKeyBlock * ld;
+    const int64_t at = (keys.first - first_keys.first) * ld;
     store_columns(task.dk, keys.first, keys.count, dk + at, ld, task.add_dk, [&](int) { return task.scale; });
     store_columns(task.dv, keys.first, keys.count, dv + at, ld, task.add_dv, [](int) { return 1.0f; });
   }

@@ -8,6 +8,7 @@ namespace titan::cpu {
 
 AttentionSizes::AttentionSizes(const AttentionShape& shape, const Operand& q, const Operand& k) {
   TITAN_CHECK(shape.sequences > 0 && shape.kv_heads > 0 && shape.head_dim > 0);
+  TITAN_CHECK(q.rows > 0 && k.rows > 0);
   TITAN_CHECK_EQ(shape.heads % shape.kv_heads, 0);
   TITAN_CHECK_EQ(q.cols, std::int64_t{shape.heads} * shape.head_dim);
   TITAN_CHECK_EQ(k.cols, std::int64_t{shape.kv_heads} * shape.head_dim);
@@ -32,13 +33,18 @@ const std::int32_t* positions(const Context& context, const Operand& operand, st
   return context.data_as<std::int32_t>(operand) + first_row;
 }
 
-std::vector<KeyBlock> key_blocks(const std::int32_t* position, std::int64_t keys) {
-  std::vector<KeyBlock> blocks;
-  blocks.reserve(static_cast<std::size_t>((keys + kKeyBlock - 1) / kKeyBlock));
-  for (std::int64_t first = 0; first < keys; first += kKeyBlock) {
-    const std::int64_t end = std::min(first + kKeyBlock, keys);
-    const auto [low, high] = std::minmax_element(position + first, position + end);
-    blocks.push_back({first, static_cast<int>(end - first), *low, *high});
+std::vector<std::vector<KeyBlock>> key_blocks(const Context& context, const Operand& k_position,
+                                              const AttentionShape& shape, std::int64_t keys) {
+  const std::int64_t size = key_block_size(shape.head_dim), length = k_position.rows / shape.sequences;
+  std::vector<std::vector<KeyBlock>> blocks(static_cast<std::size_t>(shape.sequences));
+  for (std::int64_t sequence = 0; sequence < shape.sequences; ++sequence) {
+    const std::int32_t* const position = positions(context, k_position, sequence * length);
+    for (std::int64_t first = 0; first < keys; first += size) {
+      const std::int64_t end = std::min(first + size, keys);
+      const auto [low, high] = std::minmax_element(position + first, position + end);
+      blocks[static_cast<std::size_t>(sequence)].push_back(
+          {first, static_cast<int>(end - first), *low, *high});
+    }
   }
   return blocks;
 }

@@ -25,8 +25,9 @@ HeadColumns head_columns(const Context& context, const Operand& operand, std::in
 /// The i32 positions from `first_row` on.
 const std::int32_t* positions(const Context& context, const Operand& operand, std::int64_t first_row);
 
-/// Blocks of kKeyBlock keys (the last may be shorter) with the ranges of their positions.
-std::vector<KeyBlock> key_blocks(const std::int32_t* position, std::int64_t keys);
+/// By sequence: its first `keys` keys in blocks (the last may be shorter) with the ranges of their positions.
+std::vector<std::vector<KeyBlock>> key_blocks(const Context& context, const Operand& k_position,
+                                              const AttentionShape& shape, std::int64_t keys);
 
 /// run() with a given table of kernels.
 void attention(const Attention& op, const Context& context, const AttentionKernels& kernels);

@@ -62,8 +62,8 @@ void attention_forward(const ForwardTask& task) {
   const int width = task.q.width, ld = round_up(width, kRowMultiple), lanes = round_up(width, kWidth);
   float* const q = task.scratch;  // [width, kQueryBlock]
   float* const k = q + kQueryBlock * ld;
-  float* const v = k + kKeyBlock * ld;
-  float* const out = v + kKeyBlock * ld;
+  float* const v = k + kMaxKeyBlock * ld;
+  float* const out = v + kMaxKeyBlock * ld;
   float* const scores = out + kQueryBlock * ld;
 
   QueryBlock block;

@@ -15,7 +15,7 @@
 
 namespace titan::cpu {
 
-inline constexpr int kKeyBlock = 96;     ///< keys of a tile
+inline constexpr int kMaxKeyBlock = 96;  ///< keys of a tile, at most
 inline constexpr int kQueryBlock = 96;   ///< query columns of a tile
 inline constexpr int kRowMultiple = 16;  ///< rows in working memory are padded with zeros to this many floats
 
@@ -40,6 +40,9 @@ struct KeyBlock {
   int count;
   std::int32_t min_position, max_position;
 };
+
+/// Keys of a tile: few enough for keys and values to stay in the first-level cache.
+int key_block_size(int head_dim);
 
 struct Keys {
   const std::int32_t* position;  ///< by row of the sequence
@@ -71,7 +74,7 @@ struct BackwardTask {
   float scale;
   float* scratch;  ///< backward_scratch() floats, 64-byte aligned
 };
-std::int64_t backward_scratch(int head_dim, std::int64_t key_blocks);
+std::int64_t backward_scratch(int head_dim, std::int64_t keys);
 
 /// Row `row` of an operand [rows, heads · head_dim] against row `row` of one [rows, heads].
 struct HeadMatrix {
