@@ -119,10 +119,7 @@ void Checkpointer::save(const Job& job, const Executor& executor, const RunState
   SaveOptions options;
   options.model_only = model_only;
   if (model_only) options.type = export_type(recipe_.checkpoint.export_dtype);
-  const SaveResult result = save_checkpoint(folder_, snapshot, coordinator_, options);
-  spdlog::info("Saved {}{} ({:.1f} MB) in {:.2f} seconds, {:.0f} MB/s", model_only ? "the model only: " : "",
-               result.path.string(), static_cast<double>(result.bytes) / 1e6, result.seconds,
-               static_cast<double>(result.bytes) / 1e6 / std::max(result.seconds, 1e-9));
+  save_checkpoint(folder_, snapshot, coordinator_, options);
   keep_latest(folder_, recipe_.checkpoint.keep_latest_k);
 }
 

@@ -112,7 +112,7 @@ class Trainer {
                                          static_cast<int>(recipe_.debug.threads));
     program_ = session_->job().index("train");
     const std::int64_t arena = session_->executor().arena_bytes(Space::device);
-    spdlog::info("Memory: one arena of {:.2f} GiB", static_cast<double>(arena) / (1 << 30));
+    spdlog::info("Memory: one arena of {} B ({:.2f} GiB)", arena, static_cast<double>(arena) / (1 << 30));
     load_or_initialize();
     loader_ = std::make_unique<BatchLoader>(
         *data_.training_set, data_.training,

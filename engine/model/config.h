@@ -17,7 +17,7 @@ struct ModelConfig {
   std::int64_t dim = 0, n_layers = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, ffn_dim = 0, vocab_size = 0;
   float norm_eps = 1e-5f;
   double rope_theta = 500000;
-  RopeScaling rope_scaling;
+  RopeScaling rope_scaling = {};
   bool tie_embeddings = false;
 
   std::int64_t q_dim() const { return n_heads * head_dim; }

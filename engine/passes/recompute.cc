@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -173,27 +174,26 @@ struct Group {
   bool selective = false;  ///< kept by the per-op policy
 };
 
-/// Every forward node of the layer whose results the backward reads is a group; a norm's sum is one of its
-/// own.
+/// One group for each forward node of the layer, and one for the sum a norm makes beside its result: blocks
+/// are alike, so the i-th group of one block is the i-th of every other. Groups of nothing that there is to
+/// choose have no bytes.
 std::vector<Group> groups_of(const Program& p, const Activations& a, int layer) {
   std::vector<Group> groups;
-  for (std::size_t i = 0; i < a.forward().size(); ++i) {
-    const Node& node = a.forward()[i];
+  for (const Node& node : a.forward()) {
     if (node.tag.layer != layer) continue;
     Group main, sum;
     const auto* norm = std::get_if<RmsNorm>(&node.op);
     for_each_operand(node.op, [&](const Operand& o, Access access, std::string_view) {
       const ValueId base = p.base_of(o.value);
       if (!writes(access) || !a.read().contains(base) || a.pinned(base)) return;
-      Group& group = norm != nullptr && norm->sum && o.value == norm->sum.value ? sum : main;
+      Group& group = norm != nullptr && o.value == norm->sum.value ? sum : main;
       group.bases.push_back(base);
       group.bytes += p.value(base).bytes();
     });
-    const auto* gemm = std::get_if<Gemm>(&node.op);
-    main.selective = gemm != nullptr || std::holds_alternative<Attention>(node.op) ||
+    main.selective = std::holds_alternative<Gemm>(node.op) || std::holds_alternative<Attention>(node.op) ||
                      std::holds_alternative<Rope>(node.op);
-    for (Group& group : {std::ref(sum), std::ref(main)})
-      if (!group.bases.empty()) groups.push_back(std::move(group));
+    groups.push_back(std::move(main));
+    if (norm != nullptr) groups.push_back(std::move(sum));
   }
   return groups;
 }
@@ -254,14 +254,15 @@ class Policy {
   /// The choices of a layer that no other choice beats in both bytes and seconds, by growing bytes.
   std::vector<Option> frontier(int layer) const {
     const std::vector<Group>& groups = groups_[static_cast<std::size_t>(layer)];
-    std::vector<Option> options;
-    for (std::uint32_t choice = 0; choice < 1u << groups.size(); ++choice) {
-      Option option{.kept = choice};
-      for (std::size_t g = 0; g < groups.size(); ++g)
-        if (choice >> g & 1u) option.bytes += groups[g].bytes;
-      option.seconds = seconds(layer, choice);
-      options.push_back(option);
+    std::vector<Option> options{{.kept = 0, .bytes = 0, .seconds = 0}};
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      if (groups[g].bytes == 0) continue;
+      const std::size_t without = options.size();
+      for (std::size_t i = 0; i < without; ++i)
+        options.push_back(
+            {.kept = options[i].kept | 1u << g, .bytes = options[i].bytes + groups[g].bytes, .seconds = 0});
     }
+    for (Option& option : options) option.seconds = seconds(layer, option.kept);
     std::sort(options.begin(), options.end(), [](const Option& a, const Option& b) {
       return a.bytes != b.bytes       ? a.bytes < b.bytes
              : a.seconds != b.seconds ? a.seconds < b.seconds
@@ -279,16 +280,19 @@ class Policy {
     if (layers_ == 0) return;
     const int inner = layers_ > 1 ? 1 : 0;  // the first block lacks the addition before its norm
     const std::vector<Option> options = frontier(inner);
+    const std::vector<Option> odd_options =
+        frontier(layers_ - 1);  // part of the last block is kept for the loss head anyway
     std::int64_t most = 0;
-    for (const Group& group : groups_[static_cast<std::size_t>(inner)]) most += group.bytes;
-    const double allowed = budget * static_cast<double>(most) * layers_;
+    for (const std::vector<Group>& layer : groups_)
+      for (const Group& group : layer) most += group.bytes;
+    const double allowed = budget * static_cast<double>(most);
     struct Mix {
       const Option* a;
       const Option* b;
       const Option* odd;
       int a_count;
       double seconds;
-    } best{&options.front(), &options.front(), &options.front(), 0, options.front().seconds * layers_};
+    } best{&options.front(), &options.front(), &odd_options.front(), 0, std::numeric_limits<double>::max()};
     for (const Option& a : options)
       for (const Option& b : options) {
         if (b.bytes < a.bytes) continue;
@@ -298,8 +302,8 @@ class Policy {
           if (bytes > allowed) continue;
           // The largest odd block that fits: options grow in bytes and fall in seconds.
           const auto fits = [&](const Option& o) { return bytes + static_cast<double>(o.bytes) <= allowed; };
-          const auto end = std::partition_point(options.begin(), options.end(), fits);
-          if (end == options.begin()) continue;
+          const auto end = std::partition_point(odd_options.begin(), odd_options.end(), fits);
+          if (end == odd_options.begin()) continue;
           const Option& odd = *std::prev(end);
           const double seconds = a.seconds * count + b.seconds * (layers_ - 1 - count) + odd.seconds;
           if (seconds < best.seconds) best = {&a, &b, &odd, count, seconds};

@@ -91,6 +91,7 @@ class Verifier {
                        std::string_view name) {
     const Value& v = program_.value(operand.value);
     if (v.lifetime == Lifetime::persistent || v.role == Role::input || v.bytes() == 0) return;
+    if (v.role == Role::weight && program_.buckets.empty()) return;
     const ByteRect wanted = rect_of(v);
     std::int64_t covered = 0;
     for (const ByteRect& rect : contents(operand.value, step).written) covered += overlap_bytes(rect, wanted);

@@ -21,7 +21,7 @@ enum class Residency {
 struct ShardOptions {
   Residency residency = Residency::per_step;
   /// Parameters whose name contains one of these get no weight decay.
-  std::vector<std::string> no_decay;
+  std::vector<std::string> no_decay = {};
 };
 
 /// Declares master buckets (and, in programs with gradients, gradient and moment buckets), moves weights and
