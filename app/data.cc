@@ -2,9 +2,8 @@
 #include <thread>
 
 #include "app/command.h"
+#include "app/trainer/prepare_bar.h"
 #include "engine/data/inspect.h"
-#include "engine/data/prepare.h"
-#include "engine/metrics/progress.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace titan {
@@ -38,25 +37,9 @@ class DataCommand final : public Subcommand {
  private:
   Exit prepare() {
     const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(tokenizer_);
-    std::unique_ptr<ProgressBar> bar;
-    PrepareProgress::Phase phase{};
-    std::int64_t done = 0;
     const int threads =
         threads_ > 0 ? threads_ : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    PrepareOptions options{.cache_dir = output_, .threads = threads, .progress = {}};
-    options.progress = [&](const PrepareProgress& p) {
-      if (bar == nullptr || p.phase != phase) {
-        if (bar != nullptr) bar->finish();
-        bar = std::make_unique<ProgressBar>(
-            p.phase == PrepareProgress::Phase::hash ? "Reading" : "Tokenizing", p.bytes_total, "B");
-        phase = p.phase;
-        done = 0;
-      }
-      bar->advance(p.bytes_done - done);
-      done = p.bytes_done;
-    };
-    const PreparedData data = prepare_data(inputs_, *tokenizer, options);
-    if (bar != nullptr) bar->finish();
+    const PreparedData data = prepare_with_bar(inputs_, *tokenizer, output_, threads);
     for (const auto& path : data.ignored) fmt::print(stderr, "ignored: {}\n", path.string());
     fmt::print("{}: {} tokens, {} documents, {} shards{}\n", data.folder.string(), data.tokens,
                data.documents, data.shards.size(), data.from_cache ? " (prepared before)" : "");

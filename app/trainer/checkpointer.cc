@@ -50,7 +50,7 @@ void Checkpointer::report(std::ostream& out) const {
     out << fmt::format("  changed since: {} was {}, is {}\n", d.key, d.old_value, d.new_value);
 }
 
-std::optional<RunState> Checkpointer::restore(const Job& job, const Executor& executor, const Recipe& recipe,
+std::optional<RunStart> Checkpointer::restore(const Job& job, const Executor& executor, const Recipe& recipe,
                                               const std::string& data_identity) {
   const Recipe::Checkpoint& c = recipe.checkpoint;
   if (!c.enable) return std::nullopt;
@@ -59,20 +59,22 @@ std::optional<RunState> Checkpointer::restore(const Job& job, const Executor& ex
   const std::vector<WantedTensor> wanted = wanted_state(job, executor);
   LoadOptions options{.parts = parts_without(c.exclude_from_loading),
                       .model_parameters = parameter_names(wanted)};
-  const double start = steady_seconds();
+  const double begin = steady_seconds();
   const std::optional<Restored> restored =
       restore_checkpoint(folder_, c.load_step, wanted, coordinator_, options);
   if (!restored) return std::nullopt;
   if (c.initial_load_path)
     spdlog::warn("checkpoint.initial_load_path is ignored: {} has checkpoints of this run", folder_.string());
   spdlog::info("Finished loading the checkpoint {} (step {}) in {:.2f} seconds", restored->path.string(),
-               restored->manifest.run.step, steady_seconds() - start);
+               restored->manifest.run.step, steady_seconds() - begin);
   fresh_ = false;
-  RunState state = restored->manifest.run;
-  report_differences(recipe, state, data_identity);
-  if (!options.parts.dataloader) state.samples_consumed = 0;
-  if (!options.parts.train_state) state.step = 0;
-  return state;
+  RunStart start{.state = restored->manifest.run};
+  report_differences(recipe, start.state, data_identity);
+  if (!options.parts.dataloader) start.state.samples_consumed = 0;
+  if (!options.parts.train_state) start.state.step = 0;
+  if (!options.parts.lr_scheduler) start.schedule_step = start.state.step;
+  if (!options.parts.optimizer) start.optimizer_step = start.state.step;
+  return start;
 }
 
 void Checkpointer::load_initial_weights(const Job& job, const Executor& executor, const Recipe& recipe,

@@ -16,6 +16,13 @@ class Executor;
 struct Job;
 struct Recipe;
 
+/// Where a run begins: the restored state, and the steps at which what was excluded from loading starts over.
+struct RunStart {
+  RunState state;
+  std::int64_t schedule_step = 0;   ///< step 0 of the learning-rate schedule
+  std::int64_t optimizer_step = 0;  ///< step 0 of AdamW's bias corrections
+};
+
 class Checkpointer {
  public:
   explicit Checkpointer(const Recipe& recipe);
@@ -24,7 +31,7 @@ class Checkpointer {
   void report(std::ostream& out) const;
 
   /// Continues from the run's own checkpoints if there are any, and prints how the recipe has changed since.
-  std::optional<RunState> restore(const Job& job, const Executor& executor, const Recipe& recipe,
+  std::optional<RunStart> restore(const Job& job, const Executor& executor, const Recipe& recipe,
                                   const std::string& data_identity);
   /// checkpoint.initial_load_path over fresh weights, and the line that says which weights the run has.
   void load_initial_weights(const Job& job, const Executor& executor, const Recipe& recipe,

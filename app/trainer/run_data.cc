@@ -4,9 +4,9 @@
 
 #include <thread>
 
+#include "app/trainer/prepare_bar.h"
 #include "engine/data/content_hash.h"
 #include "engine/data/prepare.h"
-#include "engine/metrics/progress.h"
 #include "engine/model/config.h"
 #include "engine/recipe/recipe.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -15,31 +15,6 @@
 namespace titan {
 namespace {
 
-/// Progress of prepare_data as a bar for each of its phases.
-class PrepareBar {
- public:
-  void update(const PrepareProgress& p) {
-    if (bar_ == nullptr || p.phase != phase_) {
-      finish();
-      phase_ = p.phase;
-      done_ = 0;
-      bar_ = std::make_unique<ProgressBar>(p.phase == PrepareProgress::Phase::hash ? "Reading" : "Tokenizing",
-                                           p.bytes_total, "B");
-    }
-    bar_->advance(p.bytes_done - done_);
-    done_ = p.bytes_done;
-  }
-  void finish() {
-    if (bar_ != nullptr) bar_->finish();
-    bar_.reset();
-  }
-
- private:
-  std::unique_ptr<ProgressBar> bar_;
-  PrepareProgress::Phase phase_ = PrepareProgress::Phase::hash;
-  std::int64_t done_ = 0;
-};
-
 int threads_of(const Recipe& recipe) {
   return recipe.debug.threads > 0 ? static_cast<int>(recipe.debug.threads)
                                   : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -47,11 +22,7 @@ int threads_of(const Recipe& recipe) {
 
 PreparedData prepare(const Recipe& recipe, const std::vector<std::string>& inputs,
                      const Tokenizer& tokenizer) {
-  PrepareBar bar;
-  PrepareOptions options{.cache_dir = data_cache(recipe), .threads = threads_of(recipe), .progress = {}};
-  options.progress = [&](const PrepareProgress& p) { bar.update(p); };
-  PreparedData data = prepare_data(inputs, tokenizer, options);
-  bar.finish();
+  PreparedData data = prepare_with_bar(inputs, tokenizer, data_cache(recipe), threads_of(recipe));
   for (const auto& path : data.ignored)
     spdlog::info("Ignoring {}: not a text file titan reads", path.string());
   return data;

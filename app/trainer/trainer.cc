@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <fstream>
 #include <iostream>
 #include <optional>
 
@@ -107,6 +108,7 @@ class Trainer {
 
  private:
   void prepare() {
+    if (recipe_.job.save_config_file) save_config(*recipe_.job.save_config_file);
     checkpointer_ = std::make_unique<Checkpointer>(recipe_);
     session_ = std::make_unique<Session>(compile(recipe_, mesh_, *machine_),
                                          static_cast<int>(recipe_.debug.threads));
@@ -143,10 +145,21 @@ class Trainer {
     meter_.take();
   }
 
+  void save_config(const std::string& name) const {
+    const std::filesystem::path path = std::filesystem::path(recipe_.job.dump_folder) / name;
+    std::error_code ignored;
+    std::filesystem::create_directories(path.parent_path(), ignored);
+    std::ofstream file(path);
+    file << to_toml(recipe_);
+    if (!file.flush()) throw UserError(fmt::format("cannot write {} (job.save_config_file)", path.string()));
+  }
+
   void load_or_initialize() {
-    if (std::optional<RunState> restored =
+    if (std::optional<RunStart> start =
             checkpointer_->restore(session_->job(), session_->executor(), recipe_, data_.identity)) {
-      state_ = *std::move(restored);
+      state_ = std::move(start->state);
+      schedule_step_ = start->schedule_step;
+      optimizer_step_ = start->optimizer_step;
     } else {
       session_->initialize(seed());
       checkpointer_->load_initial_weights(session_->job(), session_->executor(), recipe_, seed());
@@ -170,8 +183,10 @@ class Trainer {
     report_epoch(batch);
     for (std::size_t m = 0; m < batch.micro_batches.size(); ++m)
       write_batch(executor, program_, p, batch.micro_batches[m], static_cast<int>(m));
-    const StepScalars scalars = step_scalars(schedule_, recipe_.optimizer.lr, recipe_.optimizer.beta1,
-                                             recipe_.optimizer.beta2, state_.step);
+    StepScalars scalars = step_scalars(schedule_, recipe_.optimizer.lr, recipe_.optimizer.beta1,
+                                       recipe_.optimizer.beta2, state_.step - optimizer_step_);
+    scalars.lr =
+        static_cast<float>(recipe_.optimizer.lr * schedule_.multiplier(state_.step - schedule_step_));
     const float hyper[3] = {scalars.lr, scalars.bias_correction1, scalars.bias_correction2};
     executor.write(program_, p.at("hyper"), hyper);
     const auto valid = static_cast<float>(std::max<std::int64_t>(1, batch.valid_tokens));
@@ -286,6 +301,7 @@ class Trainer {
   StepShape shape_;
   std::int64_t global_batch_ = 0;
   RunState state_;
+  std::int64_t schedule_step_ = 0, optimizer_step_ = 0;  ///< where schedule and bias corrections began
   std::int64_t epoch_ = -1;
   int program_ = 0;
   ThroughputMeter meter_;

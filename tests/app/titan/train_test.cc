@@ -53,6 +53,28 @@ TEST_CASE("a resumed run is the uninterrupted run, bit for bit") {
   CHECK(a == b);
 }
 
+TEST_CASE("what is excluded from loading starts over") {
+  const TempDir folder;
+  REQUIRE(run_titan(small_run(folder.path(), {"--training.steps=6"})).exit == 0);
+  const auto lr_of_step_7 = [&](const std::vector<std::string>& overrides) {
+    const TempDir copy;
+    std::filesystem::copy(folder / "out", copy / "out", std::filesystem::copy_options::recursive);
+    const Run run = run_titan(
+        small_run(copy.path(), with(overrides, {"--training.steps=7", "--lr_scheduler.total_steps=20"})));
+    INFO(run.err);
+    REQUIRE(run.exit == 0);
+    double lr = -1;
+    for (const nlohmann::json& line : metrics(copy.path()))
+      if (line["kind"] == "train" && line["step"] == 7) lr = line["lr"];
+    return lr;
+  };
+  const double first_of_warmup = 3e-3 / 2;
+  CHECK(lr_of_step_7({}) != Approx(first_of_warmup));
+  CHECK(lr_of_step_7({"--checkpoint.exclude_from_loading=lr_scheduler"}) == Approx(first_of_warmup));
+  const Run refused = run_titan(small_run(folder.path(), {"--checkpoint.exclude_from_loading=model"}));
+  CHECK(refused.exit == 2);
+}
+
 TEST_CASE("a signal saves at the next step and the run goes on from there, bit for bit") {
   const int number = GENERATE(SIGTERM, SIGUSR1);
   const TempDir whole, parts;

@@ -30,9 +30,12 @@ TEST_CASE("the large models compile in under two seconds with less than 5 % wast
   const auto start = std::chrono::steady_clock::now();
   const Job job = compile(recipe, Mesh(), kH200);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
-  CHECK(seconds < 2);
+#ifdef NDEBUG
+  const double limit = 2;
+#else
+  const double limit = 60;  // debug builds verify after every pass
 #endif
+  CHECK(seconds < limit);
   const TransientReport& train =
       job.placement.space(Space::device).programs[static_cast<std::size_t>(job.index("train"))];
   CHECK(train.waste() < 0.05);
