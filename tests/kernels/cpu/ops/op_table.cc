@@ -7,6 +7,7 @@
 #include "kernels/base/bf16.h"
 #include "kernels/base/error.h"
 #include "kernels/cpu/base/team.h"
+#include "kernels/cpu/gemm/gemm_engine.h"
 
 namespace titan::op_test {
 namespace {
@@ -101,6 +102,8 @@ std::vector<Row>& table() {
   return rows;
 }
 
+Memory::~Memory() = default;
+
 Memory::Memory(const Case& c) : storage_(c.contents.size()), addresses_(c.contents.size()) {
   for_each_operand(c.op, [&](const Operand& o, Access, std::string_view) {
     auto& storage = storage_[static_cast<std::size_t>(o.value)];
@@ -133,11 +136,13 @@ void Memory::alias(const Operand& operand, const Operand& other) {
   addresses_[static_cast<std::size_t>(operand.value)] = addresses_[static_cast<std::size_t>(other.value)];
 }
 
-void Memory::run(const Case& c, int threads, cpu::Isa isa, bool overwrite) const {
+void Memory::run(const Case& c, int threads, cpu::Isa isa, bool overwrite) {
   const cpu::Team team(threads);
   const Binding binding{addresses_.data(), overwrite ? accumulating(c.op) : 0};
   cpu::flush_subnormals();
-  c.run({.binding = binding, .team = team, .isa = isa});
+  if (gemm_ == nullptr || gemm_isa_ != isa) gemm_ = std::make_unique<cpu::GemmEngine>(isa);
+  gemm_isa_ = isa;
+  c.run({.binding = binding, .team = team, .isa = isa, .gemm = gemm_.get()});
 }
 
 double Memory::element(const Operand& o, std::int64_t row, std::int64_t col) const {

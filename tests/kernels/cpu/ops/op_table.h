@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -141,12 +142,13 @@ struct AddRow {
 class Memory {
  public:
   explicit Memory(const Case& c);
+  ~Memory();
   /// Writes the initial contents; operands that are only written, and accumulating ones when `overwrite`, are
   /// filled with NaN.
   void reset(const Case& c, bool overwrite);
   /// Gives `operand` the memory of `other` from now on.
   void alias(const Operand& operand, const Operand& other);
-  void run(const Case& c, int threads, cpu::Isa isa, bool overwrite) const;
+  void run(const Case& c, int threads, cpu::Isa isa, bool overwrite);
 
   double element(const Operand& operand, std::int64_t row, std::int64_t col) const;
   std::vector<std::byte> bytes(const Operand& operand) const;  ///< of the elements, rows packed
@@ -156,6 +158,8 @@ class Memory {
  private:
   std::vector<std::vector<std::byte>> storage_;  ///< by ValueId
   std::vector<std::byte*> addresses_;
+  std::unique_ptr<cpu::GemmEngine> gemm_;  ///< of the last instruction set
+  cpu::Isa gemm_isa_{};
 };
 
 /// Which instruction sets this executable tests.
