@@ -30,6 +30,7 @@ class PlanCommand final : public Subcommand {
 
   Exit run() override {
     const Recipe recipe = recipe_.load();
+    report_unsupported(recipe);
     const Machine machine = local_machine(recipe);
     const Job job = compile(recipe, Mesh(), machine);
     if (dump_) {
@@ -48,6 +49,15 @@ class PlanCommand final : public Subcommand {
   }
 
  private:
+  /// A recipe that cannot be trained yet still has a model to count: as one rank, and said so.
+  static void report_unsupported(const Recipe& recipe) {
+    try {
+      check_supported(recipe);
+    } catch (const UsageError& error) {
+      fmt::print(stderr, "titan: note: planned as one rank without these keys: {}\n", error.what());
+    }
+  }
+
   RecipeArguments recipe_;
   bool json_ = false, dump_ = false, unroll_ = false;
   std::string program_ = "train";

@@ -102,6 +102,9 @@ TEST_CASE("plan prints, dumps and gives JSON") {
   CHECK_THAT(run_titan({"plan", recipe, "--dump", "--program", "evaluate"}).out,
              Contains("segment evaluate"));
   CHECK(run_titan({"plan", recipe, "--dump", "--program", "nothing"}).exit == 2);
+  const Run parallel = run_titan({"plan", recipe, "--parallelism.tensor_parallel_degree=8"});
+  CHECK(parallel.exit == 0);
+  CHECK_THAT(parallel.err, Contains("planned as one rank") && Contains("tensor_parallel_degree"));
 }
 
 TEST_CASE("data prepare and inspect") {
