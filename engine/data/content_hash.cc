@@ -52,7 +52,8 @@ ContentHashes::ContentHashes(fs::path file) : file_(std::move(file)) {
   std::ifstream in(file_);
   if (!in) return;
   try {
-    for (const auto& [path, e] : json::parse(in).items()) {
+    const json hashes = json::parse(in);
+    for (const auto& [path, e] : hashes.items()) {
       const FileStamp stamp{e.at("size"), e.at("modified_ns"), e.at("changed_ns"), e.at("inode")};
       entries_[path] = {stamp, e.at("hash")};
     }
