@@ -13,6 +13,7 @@ class TrainCommand final : public Subcommand {
     CLI::App* command = app.add_subcommand("train", "Train a model from a recipe");
     recipe_.add_to(*command);
     command->add_flag("--dry-run", options_.dry_run, "Do every check and report the plan; run nothing");
+    command->add_flag_callback("--help-markdown", print_key_tables, "Print all keys as Markdown and exit");
     return command;
   }
 
@@ -23,6 +24,11 @@ class TrainCommand final : public Subcommand {
   }
 
  private:
+  static void print_key_tables() {
+    fmt::print("{}", markdown_table());
+    throw CLI::Success();
+  }
+
   RecipeArguments recipe_;
   TrainOptions options_;
 };

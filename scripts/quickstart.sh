@@ -6,7 +6,8 @@
 #   scripts/quickstart.sh FILE      trains on your own text: .txt, .jsonl, also .gz and .zst
 #
 # Each call trains a new model, in outputs/quickstart/run-N. Build, corpus and tokens are reused.
-# TITAN_QUICKSTART_STEPS=N trains N steps; TITAN=PATH uses that executable and neither installs nor builds.
+# Environment: TITAN_QUICKSTART_STEPS trains so many steps, TITAN_QUICKSTART_OUTPUTS is another folder than
+# outputs/quickstart, TITAN an executable to use instead of building one.
 set -euo pipefail
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
@@ -25,7 +26,7 @@ if (($# == 1)); then
 fi
 
 cd "$(dirname "$0")/.."
-readonly home=outputs/quickstart
+readonly outputs=${TITAN_QUICKSTART_OUTPUTS:-outputs/quickstart}
 readonly recipe=configs/llama3_quickstart.toml
 readonly more_steps=20
 steps=${TITAN_QUICKSTART_STEPS:-$(sed -n 's/^steps = //p' "$recipe" | head -n 1)}
@@ -71,16 +72,16 @@ fi
 
 say "2. Text to learn from"
 if [[ -z $text ]]; then
-  text=$home/corpus/gcide.txt
+  text=$outputs/corpus/gcide.txt
   [[ -r $text ]] || make_corpus "$text"
 fi
 ls -lh "$text"
 
 number=1
-while [[ -e $home/run-$number ]]; do number=$((number + 1)); done
-readonly run=$home/run-$number
+while [[ -e $outputs/run-$number ]]; do number=$((number + 1)); done
+readonly run=$outputs/run-$number
 mkdir -p "$run"
-overrides=(--job.dump_folder="$run" --training.dataset_path="$text" --training.data_cache="$home/tokens")
+overrides=(--job.dump_folder="$run" --training.dataset_path="$text" --training.data_cache="$outputs/tokens")
 
 say "3. Train for $steps steps, in $run"
 "$titan" train "$recipe" "${overrides[@]}" --training.steps="$steps"
@@ -94,6 +95,7 @@ say "4. Saved"
 
 say "5. Resume for $more_steps steps"
 "$titan" train "$recipe" "${overrides[@]}" --training.steps=$((steps + more_steps))
+"$titan" checkpoint list "$run/checkpoint"
 
 say "6. Generate"
 "$titan" generate "$run/checkpoint" --prompt "The" --max-new-tokens 120 --temperature 0.8 --top-k 40 --seed 1
