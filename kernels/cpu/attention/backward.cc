@@ -89,8 +89,8 @@ void attention_backward(const BackwardTask& task) {
       if (seen == Visible::none) continue;
       load_columns(task.k, keys.first, keys.count, k, ld);
       load_columns(task.v, keys.first, keys.count, v, ld);
-      matmul(keys.count, padded, width, k, ld, queries.q_t, kQueryBlock, p, kQueryBlock, false);
-      matmul(keys.count, padded, width, v, ld, queries.dout_t, kQueryBlock, ds, kQueryBlock, false);
+      matmul(keys.count, padded, width, k, ld, queries.q_t, kQueryBlock, p, kQueryBlock);
+      matmul(keys.count, padded, width, v, ld, queries.dout_t, kQueryBlock, ds, kQueryBlock);
       const int32_t* const key_position = task.keys.position + keys.first;
       if (seen == Visible::all)
         softmax_grad<false>(queries, keys, key_position, p, ds);
@@ -98,11 +98,11 @@ void attention_backward(const BackwardTask& task) {
         softmax_grad<true>(queries, keys, key_position, p, ds);
       if (task.want_dkv) {
         const int64_t at = (keys.first - first_keys.first) * ld;
-        matmul(keys.count, lanes, count, p, kQueryBlock, queries.dout, ld, dv + at, ld, true);
-        matmul(keys.count, lanes, count, ds, kQueryBlock, queries.q, ld, dk + at, ld, true);
+        matmul_add(keys.count, lanes, count, p, kQueryBlock, queries.dout, ld, dv + at, ld);
+        matmul_add(keys.count, lanes, count, ds, kQueryBlock, queries.q, ld, dk + at, ld);
       }
       if (task.want_dq)
-        matmul_transposed(count, lanes, keys.count, ds, kQueryBlock, k, ld, queries.dq, ld, true);
+        matmul_transposed_add(count, lanes, keys.count, ds, kQueryBlock, k, ld, queries.dq, ld);
     }
     const auto scale = [&](int) { return task.scale; };
     if (task.want_dq) store_columns(task.dq, first, count, queries.dq, ld, task.add_dq, scale);

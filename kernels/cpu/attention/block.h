@@ -64,14 +64,27 @@ TITAN_INLINE void for_each_column(const HeadColumns& x, int64_t first, int count
   }
 }
 
+/// Brings `bytes` from `p` on nearer: rows of an operand are too far apart for the hardware to guess the
+/// next.
+TITAN_INLINE void prefetch(const void* p, int bytes) {
+  for (int i = 0; i < bytes; i += 64) __builtin_prefetch((const char*)p + i);
+}
+
+template <class T>
+TITAN_INLINE void load_columns_of(const HeadColumns& x, int64_t first, int count, float* to, int ld) {
+  constexpr int kRowsAhead = 8;
+  for_each_column<T>(x, first, count, [&](const T* p, int i) {
+    if (i + kRowsAhead * x.group < count) prefetch(p + kRowsAhead * x.pitch, x.width * (int)sizeof(T));
+    load_row(p, x.width, to + i * ld, ld);
+  });
+}
+
 /// to [count, ld] = the columns from `first`, padded with zeros.
 TITAN_INLINE void load_columns(const HeadColumns& x, int64_t first, int count, float* to, int ld) {
   if (x.dtype == DType::bf16)
-    for_each_column<half>(x, first, count,
-                          [&](const half* p, int i) { load_row(p, x.width, to + i * ld, ld); });
+    load_columns_of<half>(x, first, count, to, ld);
   else
-    for_each_column<float>(x, first, count,
-                           [&](const float* p, int i) { load_row(p, x.width, to + i * ld, ld); });
+    load_columns_of<float>(x, first, count, to, ld);
 }
 
 /// The columns from `first` = (or +=) from [count, ld] · factor(i).

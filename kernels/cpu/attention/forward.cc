@@ -16,33 +16,33 @@ struct Statistics {
   float max[kQueryBlock], sum[kQueryBlock];
 };
 
+/// score becomes exp2(score − max).
+TITAN_INLINE vfloat exponential(float* score, vfloat max) {
+  const vfloat p = exp2_or_zero(load(score) - max);
+  store(score, p);
+  return p;
+}
+
 /// scores [keys, kQueryBlock], one vector of queries from `column`: scores become exp2(score − max), the
 /// statistics take them in. Returns by how much earlier sums shrink.
 TITAN_INLINE vfloat softmax(float* scores, int keys, int column, Statistics* statistics) {
-  vfloat top[4], total[4] = {};
   const vfloat before = load(statistics->max + column);
-  for (int i = 0; i < 4; ++i) top[i] = before;
-  int key = 0;
-  for (; key + 4 <= keys; key += 4)
-    for (int i = 0; i < 4; ++i) top[i] = max(top[i], load(scores + (key + i) * kQueryBlock));
-  for (; key < keys; ++key) top[0] = max(top[0], load(scores + key * kQueryBlock));
-  const vfloat after = max(max(top[0], top[1]), max(top[2], top[3]));
+  vfloat top[2] = {before, before}, total[2] = {};  // two of each: half the latency
+  const int pairs = keys / 2 * 2;
+  for (int key = 0; key < pairs; key += 2)
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) top[i] = max(top[i], load(scores + (key + i) * kQueryBlock));
+  if (pairs < keys) top[0] = max(top[0], load(scores + pairs * kQueryBlock));
+  const vfloat after = max(top[0], top[1]);
 
-  for (key = 0; key + 4 <= keys; key += 4)
-    for (int i = 0; i < 4; ++i) {
-      const vfloat p = exp2_or_zero(load(scores + (key + i) * kQueryBlock) - after);
-      store(scores + (key + i) * kQueryBlock, p);
-      total[i] += p;
-    }
-  for (; key < keys; ++key) {
-    const vfloat p = exp2_or_zero(load(scores + key * kQueryBlock) - after);
-    store(scores + key * kQueryBlock, p);
-    total[0] += p;
-  }
+  for (int key = 0; key < pairs; key += 2)
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) total[i] += exponential(scores + (key + i) * kQueryBlock, after);
+  if (pairs < keys) total[0] += exponential(scores + pairs * kQueryBlock, after);
+
   const vfloat shrink = exp2_or_zero(before - after);
   store(statistics->max + column, after);
-  store(statistics->sum + column,
-        load(statistics->sum + column) * shrink + ((total[0] + total[1]) + (total[2] + total[3])));
+  store(statistics->sum + column, load(statistics->sum + column) * shrink + (total[0] + total[1]));
   return shrink;
 }
 
@@ -83,7 +83,7 @@ void attention_forward(const ForwardTask& task) {
     if (seen == Visible::none) continue;
     load_columns(task.k, keys.first, keys.count, k, ld);
     load_columns(task.v, keys.first, keys.count, v, ld);
-    matmul(keys.count, block.padded, width, k, ld, q, kQueryBlock, scores, kQueryBlock, false);
+    matmul(keys.count, block.padded, width, k, ld, q, kQueryBlock, scores, kQueryBlock);
     for (int column = 0; column < block.padded; column += kWidth) {
       if (seen == Visible::some)
         for (int key = 0; key < keys.count; ++key) {
@@ -93,7 +93,7 @@ void attention_forward(const ForwardTask& task) {
       const vfloat shrink = softmax(scores + column, keys.count, column, &statistics);
       rescale(shrink, kWidth, out + column * ld, ld);
     }
-    matmul_transposed(block.count, lanes, keys.count, scores, kQueryBlock, v, ld, out, ld, true);
+    matmul_transposed_add(block.count, lanes, keys.count, scores, kQueryBlock, v, ld, out, ld);
   }
 
   store_columns(task.out, block.first, block.count, out, ld, false,

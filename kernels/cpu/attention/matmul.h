@@ -5,11 +5,14 @@
 
 namespace titan::cpu::TITAN_ISA {
 
-/// c [m, n] = a · b, or += when `add`. a is row-major [m, k], b [k, n]; n is a multiple of kWidth.
+/// c [m, n] = a · b. a is row-major [m, k], b [k, n]; n is a multiple of kWidth.
 void matmul(int m, int n, int k, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
-            int64_t ldc, bool add);
-/// The same with a stored as its transpose, [k, m].
-void matmul_transposed(int m, int n, int k, const float* a, int64_t lda, const float* b, int64_t ldb,
-                       float* c, int64_t ldc, bool add);
+            int64_t ldc);
+/// c += a · b.
+void matmul_add(int m, int n, int k, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
+                int64_t ldc);
+/// c += aᵀ · b with a [k, m].
+void matmul_transposed_add(int m, int n, int k, const float* a, int64_t lda, const float* b, int64_t ldb,
+                           float* c, int64_t ldc);
 
 }  // namespace titan::cpu::TITAN_ISA
