@@ -65,7 +65,8 @@ void check_shape(const ModelConfig& c) {
 }  // namespace
 
 std::int64_t feed_forward_dim(std::int64_t dim, double multiplier, std::int64_t multiple_of) {
-  const auto wanted = static_cast<std::int64_t>(multiplier * static_cast<double>(8 * dim / 3));
+  const auto wanted = static_cast<std::int64_t>(
+      multiplier * static_cast<double>(8 * dim / 3));  // NOLINT(bugprone-integer-division): int() twice
   return (wanted + multiple_of - 1) / multiple_of * multiple_of;
 }
 

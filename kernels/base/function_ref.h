@@ -15,7 +15,7 @@ class FunctionRef<R(Args...)> {
  public:
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<R, F&, Args...>)
-      FunctionRef(F&& f)  // NOLINT(google-explicit-constructor): a lambda becomes a FunctionRef at the call.
+      FunctionRef(F&& f)  // NOLINT(bugprone-forwarding-reference-overload): constrained above
       : callable_(const_cast<void*>(static_cast<const void*>(&f))),
         call_([](void* callable, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(callable))(std::forward<Args>(args)...);
