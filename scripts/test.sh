@@ -26,7 +26,7 @@ sanitize() {
   say "Tests under $preset"
   cmake --preset "$preset"
   cmake --build --preset "$preset" --target "$@"
-  ctest --test-dir "build/$preset" --output-on-failure --progress --no-tests=error -L fast -R "^($(join "$@")): "
+  ctest --test-dir "build/$preset" --output-on-failure --progress --no-tests=error -L fast -R "^($(join "$@")):"
 }
 
 fast=false

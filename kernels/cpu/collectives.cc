@@ -3,7 +3,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/base/accumulate.h"
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/op/communicator.h"
 
 namespace titan::cpu {

@@ -10,10 +10,10 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/base/processors.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/gemm/onednn_gemm.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/memory.h"
-#include "kernels/cpu/run.h"
 #include "kernels/op/communicator.h"
 
 namespace titan::cpu {

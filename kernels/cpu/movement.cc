@@ -4,9 +4,9 @@
 
 #include "kernels/base/bf16.h"
 #include "kernels/base/error.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/movement_kernels.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "kernels/cpu/attention/driver.h"
 #include "kernels/cpu/base/accumulate.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/attention/driver.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

@@ -1,8 +1,8 @@
 #include "kernels/base/bf16.h"
 #include "kernels/base/normal.h"
 #include "kernels/base/philox.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

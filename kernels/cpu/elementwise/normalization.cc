@@ -1,8 +1,8 @@
 // RMSNorm: Zhang and Sennrich, "Root mean square layer normalization", 2019.
 #include <cstring>
 
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

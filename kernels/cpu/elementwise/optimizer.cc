@@ -1,8 +1,8 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

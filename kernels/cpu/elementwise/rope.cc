@@ -2,8 +2,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

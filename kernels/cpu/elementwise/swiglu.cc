@@ -1,6 +1,6 @@
 // SwiGLU: Shazeer, "GLU variants improve Transformer", 2020.
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

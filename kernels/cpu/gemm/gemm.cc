@@ -2,8 +2,8 @@
 
 #include "kernels/base/error.h"
 #include "kernels/cpu/base/accumulate.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/gemm/gemm_engine.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

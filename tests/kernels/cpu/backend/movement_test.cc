@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "kernels/base/bf16.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "kernels/base/bf16.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/gemm/gemm_engine.h"
 #include "kernels/cpu/gemm/gemm_kernels.h"
-#include "kernels/cpu/run.h"
 
 namespace titan::cpu {
 namespace {

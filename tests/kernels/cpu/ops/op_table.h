@@ -19,7 +19,7 @@
 
 #include "kernels/base/function_ref.h"
 #include "kernels/cpu/base/context.h"
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/run.h"
 #include "kernels/op/op.h"
 
 namespace titan::op_test {
