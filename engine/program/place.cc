@@ -88,9 +88,10 @@ class Packer {
   std::vector<std::size_t> placed_;  ///< by offset
 };
 
-int length_of(const LiveItem& item) {
-  int length = 0;
-  for (const Episode& e : item.episodes) length = std::max(length, e.end - e.begin);
+/// Outputs live for ever, so the difference needs more than an int.
+std::int64_t length_of(const LiveItem& item) {
+  std::int64_t length = 0;
+  for (const Episode& e : item.episodes) length = std::max(length, std::int64_t{e.end} - e.begin);
   return length;
 }
 
