@@ -37,6 +37,7 @@ std::byte* Team::scratch(int thread, std::int64_t bytes) const {
 void Team::adopt(std::span<const int> processors) const {
 #ifdef _OPENMP
   omp_set_num_threads(threads_);
+  omp_set_dynamic(0);
   if (threads_ > 1 && !processors.empty()) {
 #pragma omp parallel num_threads(threads_)
     bind_thread(processors[omp_get_thread_num() % processors.size()]);
@@ -56,9 +57,10 @@ void Team::parallel_for(std::int64_t n, std::int64_t grain,
 #pragma omp parallel num_threads(threads)
   {
     flush_subnormals();
-    const std::int64_t t = omp_get_thread_num();
-    const std::int64_t begin = blocks * t / threads * grain,
-                       end = std::min(n, blocks * (t + 1) / threads * grain);
+    // OpenMP may grant fewer members than were asked for (OMP_THREAD_LIMIT): those there share all blocks.
+    const std::int64_t t = omp_get_thread_num(), members = omp_get_num_threads();
+    const std::int64_t begin = blocks * t / members * grain,
+                       end = std::min(n, blocks * (t + 1) / members * grain);
     if (begin < end) body(begin, end);
   }
 #else
