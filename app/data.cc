@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "app/command.h"
+#include "app/option_checks.h"
 #include "app/trainer/prepare_bar.h"
 #include "engine/data/inspect.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -22,11 +23,14 @@ class DataCommand final : public Subcommand {
                      "\"byte\", a tokenizer.json, a tokenizer.model or a folder with one")
         ->required();
     prepare_->add_option("--output", output_, "Folder for the shards")->required();
-    prepare_->add_option("--threads", threads_, "Tokenizer threads (0: all processors)");
+    prepare_->add_option("--threads", threads_, "Tokenizer threads (0: all processors)")
+        ->check(integer_in(0, kMostThreads));
     inspect_ = command->add_subcommand("inspect", "Show what token shards hold");
     inspect_->add_option("path", path_, "A shard or a folder of shards")->required();
     inspect_->add_option("--tokenizer", tokenizer_, "Show the first tokens as text with this tokenizer");
-    inspect_->add_option("--tokens", first_tokens_, "How many tokens to show")->capture_default_str();
+    inspect_->add_option("--tokens", first_tokens_, "How many tokens to show")
+        ->check(integer_in(0, kMostTokens))
+        ->capture_default_str();
     inspect_->add_flag("--verify", verify_, "Read everything and compare the hashes");
     inspect_->add_flag("--json", json_, "One JSON object");
     return command;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/command.h"
+#include "app/option_checks.h"
 #include "app/trainer/model.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -16,15 +17,17 @@ class EvalCommand final : public Subcommand {
     command->add_option("checkpoint", checkpoint_, "A step-N folder, or a folder of checkpoints (the newest)")
         ->required();
     command->add_option("--data", data_, "Text files, folders, globs or token shards")->required();
-    command->add_option("--seq-len", seq_len_, "Tokens a window (0: the recipe's)")->capture_default_str();
+    command->add_option("--seq-len", seq_len_, "Tokens a window (0: the recipe's)")
+        ->check(integer_in(0, kMostTokens))
+        ->capture_default_str();
     command->add_option("--batch", batch_, "Windows at a time")
-        ->check(CLI::PositiveNumber)
+        ->check(integer_in(1, kMostTokens))
         ->capture_default_str();
     command->add_option("--dtype", dtype_, "float32 or bfloat16")
         ->check(CLI::IsMember({"float32", "bfloat16"}))
         ->capture_default_str();
     command->add_option("--tokenizer", tokenizer_, "Instead of the recipe's");
-    command->add_option("--threads", threads_, "CPU threads (0: all)");
+    command->add_option("--threads", threads_, "CPU threads (0: all)")->check(integer_in(0, kMostThreads));
     command->add_flag("--json", json_, "One JSON object");
     return command;
   }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/command.h"
+#include "app/option_checks.h"
 #include "app/trainer/model.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -17,20 +18,21 @@ class GenerateCommand final : public Subcommand {
         ->required();
     command->add_option("--prompt", prompt_, "Text to continue")->required();
     command->add_option("--max-new-tokens", options_.max_new_tokens, "Stop after so many tokens")
-        ->check(CLI::PositiveNumber)
+        ->check(integer_in(1, kMostTokens))
         ->capture_default_str();
     command->add_option("--temperature", options_.temperature, "0: always the most likely token")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_negative())
         ->capture_default_str();
     command->add_option("--top-k", options_.top_k, "Choose among the k most likely tokens (0: all)")
-        ->check(CLI::NonNegativeNumber)
+        ->check(integer_in(0, kMostTokens))
         ->capture_default_str();
     command->add_option("--seed", options_.seed, "The same seed gives the same text")->capture_default_str();
     command->add_option("--dtype", dtype_, "float32 or bfloat16")
         ->check(CLI::IsMember({"float32", "bfloat16"}))
         ->capture_default_str();
     command->add_option("--tokenizer", tokenizer_, "Instead of the recipe's");
-    command->add_option("--threads", options_.threads, "CPU threads (0: all)");
+    command->add_option("--threads", options_.threads, "CPU threads (0: all)")
+        ->check(integer_in(0, kMostThreads));
     command->add_flag("--json", json_, "One JSON object with token ids, text and speed");
     return command;
   }

@@ -14,6 +14,9 @@
 namespace titan {
 namespace {
 
+/// Every micro-batch has its own commands: more would be a step of hours and gigabytes of commands.
+constexpr std::int64_t kMostMicroBatches = 65'536;
+
 /// Debug builds and tests check every program after every pass.
 Program checked(Program program) {
 #ifndef NDEBUG
@@ -91,6 +94,11 @@ StepShape training_shape(const Recipe& recipe, const Mesh& mesh) {
                     "use {} or {}",
                     global, t.local_batch_size, ranks, per_pass,
                     std::max(per_pass, global / per_pass * per_pass), (global / per_pass + 1) * per_pass));
+  if (global / per_pass > kMostMicroBatches)
+    throw UserError(fmt::format(
+        "training.global_batch_size {} is {} micro-batches of {} sequences, at most {} are possible; raise "
+        "training.local_batch_size",
+        global, global / per_pass, per_pass, kMostMicroBatches));
   return {.sequences = t.local_batch_size,
           .seq_len = t.seq_len,
           .micro_batches = static_cast<int>(global / per_pass),
@@ -103,6 +111,8 @@ Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
   StepShape train = training_shape(recipe, mesh), evaluate = validation_shape(recipe);
   train.positions = evaluate.positions =
       std::max(train.seq_len, recipe.validation.enable ? evaluate.seq_len : 0);
+  check_pass(config, train.sequences, train.seq_len);
+  if (recipe.validation.enable) check_pass(config, evaluate.sequences, evaluate.seq_len);
   std::vector<Program> programs;
   programs.push_back(compile_train(recipe, config, train, mesh, machine));
   if (recipe.validation.enable)
@@ -111,6 +121,7 @@ Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
 }
 
 Job compile_evaluation(const ModelConfig& config, const StepShape& shape, const Mesh& mesh) {
+  check_pass(config, shape.sequences, shape.seq_len);
   std::vector<Program> programs;
   programs.push_back(shard(checked(build_evaluate_program(config, shape, mesh)),
                            {.residency = Residency::persistent, .no_decay = {}}));
@@ -118,6 +129,7 @@ Job compile_evaluation(const ModelConfig& config, const StepShape& shape, const 
 }
 
 Job compile_generation(const ModelConfig& config, std::int64_t capacity, DType compute) {
+  check_pass(config, 1, capacity);
   std::vector<Program> programs;
   for (const auto& [name, rows] :
        {std::pair{"prefill", kPrefillRows}, std::pair{"decode", std::int64_t{1}}}) {

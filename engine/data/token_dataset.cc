@@ -46,10 +46,11 @@ TokenDataset::TokenDataset(const std::vector<std::filesystem::path>& shards, int
   }
   first_token_.push_back(token_count_);
   if (windows() < 1) {
-    throw UserError(fmt::format(
-        "the data has {} tokens, fewer than one sequence needs (training.seq_len + 1 = {}); give more "
-        "text or a smaller training.seq_len",
-        token_count_, seq_len + 1));
+    throw UserError(
+        fmt::format("the data has {} tokens, fewer than a sequence of {} and its last label need ({}); give "
+                    "more text or a "
+                    "smaller seq_len",
+                    token_count_, seq_len, seq_len + 1));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "engine/recipe/recipe.h"
 #include "kernels/base/error.h"
@@ -145,6 +146,19 @@ std::vector<ParameterSpec> parameters(const ModelConfig& c) {
   add("model.norm.weight", 1, c.dim, -1, ones);
   if (!c.tie_embeddings) add("lm_head.weight", c.vocab_size, c.dim, -1, head);
   return list;
+}
+
+void check_pass(const ModelConfig& c, std::int64_t sequences, std::int64_t seq_len) {
+  constexpr double kMostElements = 0x1p56;  // leaves room for element sizes and temporaries
+  const auto tokens = static_cast<double>(sequences) * static_cast<double>(seq_len);
+  const auto width = static_cast<double>(c.dim + c.q_dim() + 2 * c.kv_dim() + 3 * c.ffn_dim + c.vocab_size);
+  if (tokens <= std::numeric_limits<std::int32_t>::max() &&
+      tokens * width * static_cast<double>(c.n_layers) <= kMostElements)
+    return;
+  throw UserError(fmt::format(
+      "{} sequences of {} tokens are too many for one pass of this model; lower the batch size or "
+      "the sequence length",
+      sequences, seq_len));
 }
 
 std::int64_t parameter_count(const ModelConfig& config) {

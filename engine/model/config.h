@@ -61,6 +61,10 @@ struct ParameterSpec {
 /// beyond 40 standard deviations: no cut here.
 std::vector<ParameterSpec> parameters(const ModelConfig& config);
 
+/// Refuses one forward and backward over `sequences` of `seq_len` tokens whose positions or bytes would not
+/// fit in titan's integers (32 and 64 bits). Throws UserError.
+void check_pass(const ModelConfig& config, std::int64_t sequences, std::int64_t seq_len);
+
 std::int64_t parameter_count(const ModelConfig& config);
 /// Parameters of the input embedding (those that the FLOPs formula leaves out; 0 when tied).
 std::int64_t embedding_parameter_count(const ModelConfig& config);

@@ -59,8 +59,9 @@ Schedule::Schedule(const ScheduleOptions& options)
         "at min_lr_factor ({})",
         options.training_steps, total_, total_ + 1, min_factor_));
   if (warmup_ > total_) {
-    warnings_.push_back(fmt::format("Warmup steps ({}) exceed total steps ({}): warmup steps become {}",
-                                    warmup_, total_, total_));
+    warnings_.push_back(
+        fmt::format("lr_scheduler.warmup_steps = {} is longer than the schedule's {} steps: shortened to {}",
+                    warmup_, total_, total_));
     warmup_ = total_;
   }
   decay_ = total_ - warmup_;
@@ -68,9 +69,9 @@ Schedule::Schedule(const ScheduleOptions& options)
   const auto wanted =
       static_cast<int64_t>(std::nearbyint(static_cast<double>(total_) * *options.decay_ratio));
   if (wanted > decay_)
-    warnings_.push_back(
-        fmt::format("Warmup ({}) + decay ({}) steps exceed total steps ({}): decay steps become {}", warmup_,
-                    wanted, total_, decay_));
+    warnings_.push_back(fmt::format(
+        "lr_scheduler: {} warmup and {} decay steps do not fit into {}: the decay is shortened to {}",
+        warmup_, wanted, total_, decay_));
   decay_ = std::min(decay_, wanted);
 }
 

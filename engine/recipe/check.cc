@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <tuple>
 
 #include "engine/recipe/keys.h"
 #include "kernels/base/error.h"
@@ -24,6 +27,7 @@ class Relations {
  public:
   explicit Relations(const Recipe& recipe) : r_(recipe) {
     model();
+    sizes();
     training();
     profiling();
     checkpoint();
@@ -42,6 +46,35 @@ class Relations {
     if (m.flavor != "custom") return;
     if (!m.dim || !m.n_layers || !m.n_heads)
       blame("model.flavor", "a custom model needs model.dim, model.n_layers and model.n_heads");
+  }
+
+  /// Positions and ids are 32-bit integers, and bytes of a program are counted in 64 bits: what is larger
+  /// than any model by orders of magnitude is a slip of the pen, and is refused where it was made.
+  void sizes() {
+    constexpr int64_t kWidth = int64_t{1} << 20, kLayers = 1'000, kThreads = 4096,
+                      kCount = std::numeric_limits<int32_t>::max();
+    const Recipe::Model& m = r_.model;
+    for (const auto& [key, size, most] : {std::tuple{"model.dim", m.dim, kWidth},
+                                          {"model.n_layers", m.n_layers, kLayers},
+                                          {"model.n_heads", m.n_heads, kWidth},
+                                          {"model.n_kv_heads", m.n_kv_heads, kWidth},
+                                          {"model.head_dim", m.head_dim, kWidth},
+                                          {"model.ffn_dim", m.ffn_dim, 4 * kWidth},
+                                          {"model.vocab_size", m.vocab_size, kCount}})
+      at_most(key, size.value_or(0), most);
+    at_most("model.n_heads", m.n_heads.value_or(0),
+            kWidth / std::clamp(m.head_dim.value_or(1), int64_t{1}, kWidth));
+    at_most("training.local_batch_size", r_.training.local_batch_size, kCount);
+    at_most("training.global_batch_size", r_.training.global_batch_size, kCount);
+    at_most("training.seq_len", r_.training.seq_len, kCount);
+    at_most("training.loss_chunk", r_.training.loss_chunk, kCount);
+    at_most("validation.local_batch_size", r_.validation.local_batch_size, kCount);
+    at_most("validation.seq_len", r_.validation.seq_len, kCount);
+    at_most("debug.threads", r_.debug.threads, kThreads);
+  }
+
+  void at_most(std::string_view key, int64_t size, int64_t most) {
+    if (size > most) blame(key, fmt::format("expected at most {}", most));
   }
 
   void training() {
@@ -141,19 +174,12 @@ std::vector<std::string> notes(const Recipe& recipe) {
 
 std::vector<std::string> warnings(const Recipe& recipe) {
   std::vector<std::string> lines;
-  const Recipe::LrScheduler& schedule = recipe.lr_scheduler;
-  const int64_t warmup = schedule.warmup_steps;
-  const int64_t total = schedule.total_steps.value_or(recipe.training.steps);
-  const auto decay =
-      static_cast<int64_t>(std::llround(schedule.decay_ratio.value_or(0) * static_cast<double>(total)));
-  if (warmup > total) {
-    lines.push_back(
-        fmt::format("lr_scheduler.warmup_steps = {} is longer than the schedule's {} steps: shortened to {}",
-                    warmup, total, total));
-  } else if (warmup + decay > total) {
-    lines.push_back(fmt::format(
-        "lr_scheduler: {} warmup and {} decay steps do not fit into {}: the decay is shortened to {}", warmup,
-        decay, total, total - warmup));
+  if (recipe.checkpoint.enable) return lines;
+  for (const std::string_view path : {"checkpoint.initial_load_path", "checkpoint.load_step"}) {
+    const Key& key = *find_key(path);
+    if (key.get(recipe) != default_value(key))
+      lines.push_back(fmt::format("{} = {} is ignored: checkpoint.enable is false, so nothing is loaded",
+                                  path, to_text(key.get(recipe))));
   }
   return lines;
 }

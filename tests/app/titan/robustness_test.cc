@@ -22,3 +22,28 @@ TEST_CASE("fewer OpenMP threads than asked for give the same losses") {
   REQUIRE(run.exit == 0);
   CHECK(losses(whole.path()) == losses(limited.path()));
 }
+
+TEST_CASE("too many tokens or micro-batches are refused with the numbers") {
+  const auto [overrides, words] = GENERATE(table<std::vector<std::string>, std::string>({
+      {{"--training.local_batch_size=2000000000", "--training.global_batch_size=-1"},
+       "2000000000 sequences of 32 tokens"},
+      {{"--training.local_batch_size=1", "--training.global_batch_size=1000000000"},
+       "1000000000 micro-batches of 1 sequences"},
+      {{"--validation.local_batch_size=2000000000"}, "2000000000 sequences of 32 tokens"},
+  }));
+  const TempDir folder;
+  auto plan = small_run(folder.path(), overrides);
+  plan[0] = "plan";
+  const Run run = run_titan(plan);
+  CHECK(run.exit == 1);
+  CHECK_THAT(run.err, Contains(words));
+}
+
+TEST_CASE("options take numbers that make sense") {
+  const std::string option =
+      GENERATE("--temperature=nan", "--temperature=inf", "--temperature=-1", "--top-k=-1", "--threads=-1",
+               "--threads=1000000", "--max-new-tokens=0", "--max-new-tokens=9223372036854775807");
+  const Run run = run_titan({"generate", "/nowhere", "--prompt", "x", option});
+  CHECK(run.exit == 2);
+  CHECK_THAT(run.err, Contains(option.substr(0, option.find('='))) && Contains(": expected a"));
+}

@@ -55,3 +55,12 @@ TEST_CASE("impossible shapes are usage errors that name the keys") {
     CHECK_THAT(error.what(), Catch::Contains(words));
   }
 }
+
+TEST_CASE("a pass whose tokens or bytes cannot be counted is refused") {
+  const ModelConfig c = preset("405B");
+  CHECK_NOTHROW(check_pass(c, 1, 131'072));
+  CHECK_NOTHROW(check_pass(c, 1'000, 8'192));
+  CHECK_THROWS_AS(check_pass(c, std::int64_t{1} << 32, 1), UserError);
+  CHECK_THROWS_AS(check_pass(c, std::int64_t{1} << 32, std::int64_t{1} << 32), UserError);
+  CHECK_THROWS_AS(check_pass(c, 1, 2'147'483'647), UserError);
+}

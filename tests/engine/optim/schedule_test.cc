@@ -106,7 +106,8 @@ TEST_CASE("a warmup longer than the run is shortened, and says so") {
   CHECK(schedule.decay_steps() == 0);
   CHECK(schedule.multiplier(49) == 1.0);
   REQUIRE(schedule.warnings().size() == 1);
-  CHECK_THAT(schedule.warnings()[0], Catch::Contains("200") && Catch::Contains("50"));
+  CHECK_THAT(schedule.warnings()[0],
+             Catch::Contains("warmup_steps = 200") && Catch::Contains("shortened to 50"));
 }
 
 TEST_CASE("a decay that does not fit is shortened, and says so") {

@@ -56,13 +56,23 @@ TEST_CASE("a key without effect is noted once, when it differs from its default"
             "compile.enable = true is accepted, has no effect: titan always compiles the whole step itself"});
 }
 
-TEST_CASE("a schedule that does not fit into its steps is a warning") {
-  CHECK(warnings(with({"--training.steps=200"})).empty());
-  CHECK_THAT(warnings(with({"--training.steps=100"})).at(0),
-             Catch::Contains("warmup_steps = 200") && Catch::Contains("shortened to 100"));
-  CHECK_THAT(warnings(with({"--training.steps=1000", "--lr_scheduler.decay_ratio=0.9"})).at(0),
-             Catch::Contains("200 warmup and 900 decay steps") && Catch::Contains("shortened to 800"));
-  CHECK(warnings(with({"--training.steps=100", "--lr_scheduler.total_steps=400"})).empty());
+TEST_CASE("what would be loaded without checkpoints is a warning") {
+  const Strings load{"--checkpoint.initial_load_path=/weights", "--checkpoint.load_step=7"};
+  CHECK_THAT(warnings(with(load)).at(0), Catch::Contains("initial_load_path = \"/weights\" is ignored"));
+  CHECK_THAT(warnings(with(load)).at(1), Catch::Contains("load_step = 7 is ignored"));
+  CHECK(warnings(with({load[0], load[1], "--checkpoint.enable"})).empty());
+}
+
+TEST_CASE("sizes that no model has are refused where they were written") {
+  const std::string key = GENERATE(
+      "model.dim", "model.n_layers", "model.n_heads", "model.n_kv_heads", "model.head_dim", "model.ffn_dim",
+      "model.vocab_size", "training.local_batch_size", "training.global_batch_size", "training.seq_len",
+      "training.loss_chunk", "validation.local_batch_size", "validation.seq_len", "debug.threads");
+  const std::string size = GENERATE("3000000000", "4611686018427387904", "9223372036854775807");
+  CHECK_THROWS_WITH(with({"--" + key + "=" + size}),
+                    Catch::Contains(key + " = " + size + ": expected at most"));
+  CHECK_THROWS_WITH(with({"--model.n_heads=1048576", "--model.head_dim=2"}),
+                    Catch::Contains("model.n_heads = 1048576: expected at most 524288"));
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+// Checks of numeric options, with messages for people.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+
+namespace titan {
+
+constexpr std::int64_t kMostTokens = 2'147'483'647;  ///< positions are 32-bit integers
+constexpr std::int64_t kMostThreads = 4096;
+
+/// An integer in [low, high].
+inline CLI::Validator integer_in(std::int64_t low, std::int64_t high) {
+  return {[=](const std::string& text) -> std::string {
+            std::int64_t number = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+            const bool whole = error == std::errc() && end == text.data() + text.size();
+            if (whole && number >= low && number <= high) return "";
+            return fmt::format("{}: expected an integer from {} to {}", text, low, high);
+          },
+          ""};
+}
+
+/// A finite number >= 0.
+inline CLI::Validator not_negative() {
+  return {[](const std::string& text) -> std::string {
+            double number = -1;
+            if (CLI::detail::lexical_cast(text, number) && std::isfinite(number) && number >= 0) return "";
+            return fmt::format("{}: expected a number >= 0", text);
+          },
+          ""};
+}
+
+}  // namespace titan
