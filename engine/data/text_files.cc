@@ -50,6 +50,11 @@ void add_file(const fs::path& path, TextFiles& out) {
     throw UserError(fmt::format("{}: unknown suffix '{}'; text files end in {}", path.string(),
                                 path.extension().string(), kKnownSuffixes));
   }
+  if (!fs::is_regular_file(path))
+    throw UserError(
+        fmt::format("{} is neither a file nor a folder (a device or a pipe); write its text to a "
+                    "file first",
+                    path.string()));
   file->bytes = static_cast<int64_t>(fs::file_size(path));
   if (file->bytes == 0)
     throw UserError(fmt::format("{} is empty (0 bytes); remove it from the data", path.string()));
@@ -103,7 +108,8 @@ TextFiles expand_text_files(std::span<const std::string> inputs) {
   TextFiles out;
   try {
     for (const std::string& input : inputs) {
-      if (fs::exists(input))
+      std::error_code unreadable;  // a link to itself exists as little as a path that is not there
+      if (fs::exists(input, unreadable))
         add_path(input, out);
       else if (input.find_first_of("*?[") != std::string::npos)
         add_glob(input, out);

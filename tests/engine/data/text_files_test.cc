@@ -3,6 +3,8 @@
 #include "tests/engine/data/data_files.h"
 #include "tests/support/temp_dir.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
 using namespace titan;
@@ -83,6 +85,10 @@ TEST_CASE("inputs that hold no text are errors that say what to do") {
     return error_of([&] { expand_text_files(std::vector{(dir / name).string()}); });
   };
   CHECK_THAT(error("absent.txt"), Contains("absent.txt does not exist"));
+  std::filesystem::create_symlink("loop.txt", dir / "loop.txt");
+  CHECK_THAT(error("loop.txt"), Contains("loop.txt does not exist"));
+  REQUIRE(mkfifo((dir / "pipe.txt").c_str(), 0600) == 0);
+  CHECK_THAT(error("pipe.txt"), Contains("pipe.txt is neither a file nor a folder"));
   CHECK_THAT(error("*.absent"), Contains("no file matches"));
   CHECK_THAT(error("empty.txt"), Contains("empty.txt is empty (0 bytes)"));
   CHECK_THAT(error("image.png"), Contains("unknown suffix '.png'") && Contains(".jsonl"));
