@@ -1,14 +1,17 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "app/command.h"
+#include "app/standard_streams.h"
 #include "engine/metrics/log.h"
 
 namespace titan {
 namespace {
 
-int run(int argc, char** argv) {
+Exit run(int argc, char** argv) {
   CLI::App app("titan: pre-trains Llama 3.1 models from a TOML recipe", "titan");
   app.set_version_flag("--version", "titan " TITAN_VERSION);
   app.require_subcommand(1);
@@ -28,24 +31,42 @@ int run(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(Exit::usage);
-  }
-  try {
     setup_logging(log);
     for (std::size_t i = 0; i < commands.size(); ++i)
-      if (parsers[i]->parsed()) return static_cast<int>(commands[i]->run());
-  } catch (const UserError& error) {
-    fmt::print(stderr, "titan: {}\n", error.what());
-    return static_cast<int>(error.exit());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "titan: {}\n", error.what());
-    return static_cast<int>(Exit::failed);
+      if (parsers[i]->parsed()) {
+        const Exit exit = commands[i]->run();
+        finish_output();
+        return exit;
+      }
+  } catch (const CLI::ParseError& error) {
+    if (app.exit(error) != 0) return Exit::usage;
+    finish_output();  // of --help and --version
   }
-  return 0;
+  return Exit::ok;
+}
+
+/// `run` with its errors told. Telling must not fail in turn: stderr may be a full disk.
+Exit guarded_run(int argc, char** argv) {
+  const auto tell = [](const std::string& message) {
+    std::fputs(("titan: " + message + "\n").c_str(), stderr);
+  };
+  try {
+    return run(argc, argv);
+  } catch (const UserError& error) {
+    tell(error.what());
+    return error.exit();
+  } catch (const std::bad_alloc&) {
+    tell("out of memory: the system gave this process no more");
+  } catch (const std::exception& error) {
+    tell(error.what());
+  }
+  return Exit::failed;
 }
 
 }  // namespace
 }  // namespace titan
 
-int main(int argc, char** argv) { return titan::run(argc, argv); }
+int main(int argc, char** argv) {
+  titan::occupy_standard_descriptors();
+  return static_cast<int>(titan::guarded_run(argc, argv));
+}

@@ -13,6 +13,24 @@
 using namespace titan::test;
 using Catch::Contains;
 
+namespace {
+
+/// The exit code of `LIMITS titan ARGUMENTS REDIRECTIONS` in a shell; −signal when killed.
+int in_shell(const std::string& limits, const std::vector<std::string>& arguments,
+             const std::string& redirections) {
+  std::string command = limits + " exec " TITAN_EXECUTABLE;
+  for (const std::string& a : arguments) command += " '" + a + "'";
+  const int status = std::system((command + " " + redirections).c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
 TEST_CASE("fewer OpenMP threads than asked for give the same losses") {
   const TempDir whole, limited;
   const std::vector<std::string> two{"--debug.threads=2", "--training.steps=4"};
@@ -21,6 +39,28 @@ TEST_CASE("fewer OpenMP threads than asked for give the same losses") {
   INFO(run.err);
   REQUIRE(run.exit == 0);
   CHECK(losses(whole.path()) == losses(limited.path()));
+}
+
+TEST_CASE("closed standard streams leave the run's files clean") {
+  const TempDir folder;
+  REQUIRE(in_shell("", small_run(folder.path()), "<&- >&- 2>&-") == 0);
+  CHECK(losses(folder.path()).size() == 12);  // parses every line
+  CHECK(run_titan({"checkpoint", "verify", (folder / "out/checkpoint/step-12").string()}).exit == 0);
+}
+
+TEST_CASE("results that do not reach stdout are an error") {
+  const TempDir folder;
+  auto plan = small_run(folder.path());
+  plan[0] = "plan";
+  for (const std::string stdout_ : {">/dev/full", ">&-"}) {
+    for (const auto& arguments : {plan, {"doctor"}, {"--version"}, {"train", "--help"}}) {
+      INFO(arguments.front() << stdout_);
+      const std::string log = (folder / "log").string();
+      CHECK(in_shell("", arguments, stdout_ + " 2>" + log) == 1);
+      CHECK_THAT(read(log), Contains("cannot write to"));
+    }
+  }
+  CHECK(in_shell("", {"plan", "/nowhere.toml"}, ">/dev/full 2>/dev/full") == 2);
 }
 
 TEST_CASE("too many tokens or micro-batches are refused with the numbers") {
