@@ -1,7 +1,10 @@
 #include "app/trainer/checkpointer.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <ostream>
 
 #include "app/trainer/state.h"
@@ -9,6 +12,7 @@
 #include "engine/checkpoint/load.h"
 #include "engine/checkpoint/save.h"
 #include "engine/metrics/clock.h"
+#include "engine/model/config.h"
 #include "engine/recipe/recipe.h"
 #include "kernels/base/error.h"
 
@@ -22,8 +26,37 @@ std::vector<std::string> parameter_names(std::span<const WantedTensor> wanted) {
   return names;
 }
 
+Recipe recipe_of(const RunState& run) { return parse_recipe(run.recipe, "the checkpoint's recipe"); }
+
+/// The stored shapes do not tell how rows are grouped into heads.
+void check_heads(const std::filesystem::path& checkpoint, const RunState& run, const Recipe& recipe) {
+  const ModelConfig was = model_config(recipe_of(run)), is = model_config(recipe);
+  if (was.n_heads == is.n_heads && was.n_kv_heads == is.n_kv_heads) return;
+  throw UserError(fmt::format(
+      "{} holds another model: it has {} query and {} key-value heads, the recipe's model has {} and {}; set "
+      "model.n_heads and model.n_kv_heads as they were",
+      checkpoint.string(), was.n_heads, was.n_kv_heads, is.n_heads, is.n_kv_heads));
+}
+
+[[noreturn]] void throw_cannot_save(const std::filesystem::path& folder, int error) {
+  throw UserError(
+      fmt::format("checkpoints cannot be saved in {}: {}; set another job.dump_folder or "
+                  "checkpoint.folder, or checkpoint.load_only",
+                  folder.string(), std::strerror(error)));
+}
+
+/// Throws if nothing can be saved in `folder` or, where it is still to be made, next to it.
+void check_can_save(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::filesystem::path nearest = std::filesystem::absolute(folder, ignored);
+  while (::access(nearest.c_str(), F_OK) != 0 && errno == ENOENT && nearest.has_relative_path())
+    nearest = nearest.parent_path();
+  if (::access(nearest.c_str(), W_OK | X_OK) != 0) throw_cannot_save(folder, errno);
+  if (!std::filesystem::is_directory(nearest, ignored)) throw_cannot_save(folder, ENOTDIR);
+}
+
 void report_differences(const Recipe& recipe, const RunState& old, const std::string& data_identity) {
-  for (const Difference& d : differences(parse_recipe(old.recipe, "the checkpoint's recipe"), recipe))
+  for (const Difference& d : differences(recipe_of(old), recipe))
     spdlog::warn("The recipe has changed since the checkpoint: {} was {}, is {}", d.key, d.old_value,
                  d.new_value);
   if (old.data != data_identity)
@@ -36,18 +69,55 @@ void report_differences(const Recipe& recipe, const RunState& old, const std::st
 Checkpointer::Checkpointer(const Recipe& recipe)
     : recipe_(recipe), folder_(std::filesystem::path(recipe.job.dump_folder) / recipe.checkpoint.folder) {}
 
-void Checkpointer::report(std::ostream& out) const {
-  if (!recipe_.checkpoint.enable) {
+void Checkpointer::report(const Job& job, std::ostream& out) {
+  const Recipe::Checkpoint& c = recipe_.checkpoint;
+  if (!c.enable) {
     out << "checkpoints: off\n";
     return;
   }
+  if (!c.load_only) check_can_save(folder_);
+  out << "checkpoints: " << folder_.string() << ", ";
+  const std::vector<WantedTensor> wanted = wanted_state(job);
+  if (const auto restored = restore_from_folder(wanted, true)) {
+    out << fmt::format("would resume from step {}\n", restored->manifest.run.step);
+    for (const Difference& d : differences(recipe_of(restored->manifest.run), recipe_))
+      out << fmt::format("  changed since: {} was {}, is {}\n", d.key, d.old_value, d.new_value);
+    return;
+  }
+  out << "none to resume from\n";
+  if (!c.initial_load_path) return;
+  load_from_initial_path(wanted, true);
+  out << "  would load weights from " << *c.initial_load_path << "\n";
+}
+
+std::optional<Restored> Checkpointer::restore_from_folder(std::span<const WantedTensor> wanted,
+                                                          bool check_only) {
+  const Recipe::Checkpoint& c = recipe_.checkpoint;
+  std::optional<Restored> restored = restore_checkpoint(folder_, c.load_step, wanted, coordinator_,
+                                                        {.parts = parts_without(c.exclude_from_loading),
+                                                         .model_parameters = parameter_names(wanted),
+                                                         .check_only = check_only});
+  if (restored) check_heads(restored->path, restored->manifest.run, recipe_);
+  return restored;
+}
+
+void Checkpointer::load_from_initial_path(std::vector<WantedTensor> wanted, bool check_only) {
+  const Recipe::Checkpoint& c = recipe_.checkpoint;
+  if (c.initial_load_model_only)
+    std::erase_if(wanted, [](const WantedTensor& w) { return w.kind != StateKind::parameter; });
+  const Manifest manifest =
+      load_checkpoint(*c.initial_load_path, wanted,
+                      {.parts = {}, .model_parameters = parameter_names(wanted), .check_only = check_only});
+  check_heads(*c.initial_load_path, manifest.run, recipe_);
+}
+
+void Checkpointer::warn_of_later_steps(std::int64_t step) const {
   const std::optional<CheckpointEntry> latest = latest_checkpoint(folder_);
-  out << "checkpoints: " << folder_.string() << ", "
-      << (latest ? fmt::format("would resume from step {}", latest->step) : "none to resume from") << "\n";
-  if (!latest) return;
-  for (const Difference& d :
-       differences(parse_recipe(read_manifest(latest->path).run.recipe, "the checkpoint's recipe"), recipe_))
-    out << fmt::format("  changed since: {} was {}, is {}\n", d.key, d.old_value, d.new_value);
+  if (!latest || latest->step <= step || recipe_.checkpoint.load_only) return;
+  spdlog::warn(
+      "{} has later steps, up to {}: a restart without checkpoint.load_step resumes from there, and "
+      "checkpoint.keep_latest_k keeps them before this run's; move them away if this run replaces them",
+      folder_.string(), latest->step);
 }
 
 std::optional<RunStart> Checkpointer::restore(const Job& job, const Executor& executor, const Recipe& recipe,
@@ -55,25 +125,29 @@ std::optional<RunStart> Checkpointer::restore(const Job& job, const Executor& ex
   const Recipe::Checkpoint& c = recipe.checkpoint;
   if (!c.enable) return std::nullopt;
   spdlog::info("Checkpointing active. Checkpoints will be loaded from and saved to {}", folder_.string());
-  if (!c.load_only) remove_leftovers(folder_);
-  const std::vector<WantedTensor> wanted = wanted_state(job, executor);
-  LoadOptions options{.parts = parts_without(c.exclude_from_loading),
-                      .model_parameters = parameter_names(wanted)};
+  if (!c.load_only) {
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    if (error) throw_cannot_save(folder_, error.value());
+    check_can_save(folder_);
+    remove_leftovers(folder_);
+  }
   const double begin = steady_seconds();
-  const std::optional<Restored> restored =
-      restore_checkpoint(folder_, c.load_step, wanted, coordinator_, options);
+  const std::optional<Restored> restored = restore_from_folder(wanted_state(job, executor), false);
   if (!restored) return std::nullopt;
   if (c.initial_load_path)
     spdlog::warn("checkpoint.initial_load_path is ignored: {} has checkpoints of this run", folder_.string());
   spdlog::info("Finished loading the checkpoint {} (step {}) in {:.2f} seconds", restored->path.string(),
                restored->manifest.run.step, steady_seconds() - begin);
+  warn_of_later_steps(restored->manifest.run.step);
   fresh_ = false;
+  const LoadParts parts = parts_without(c.exclude_from_loading);
   RunStart start{.state = restored->manifest.run};
   report_differences(recipe, start.state, data_identity);
-  if (!options.parts.dataloader) start.state.samples_consumed = 0;
-  if (!options.parts.train_state) start.state.step = 0;
-  if (!options.parts.lr_scheduler) start.schedule_step = start.state.step;
-  if (!options.parts.optimizer) start.optimizer_step = start.state.step;
+  if (!parts.dataloader) start.state.samples_consumed = 0;
+  if (!parts.train_state) start.state.step = 0;
+  if (!parts.lr_scheduler) start.schedule_step = start.state.step;
+  if (!parts.optimizer) start.optimizer_step = start.state.step;
   return start;
 }
 
@@ -84,10 +158,7 @@ void Checkpointer::load_initial_weights(const Job& job, const Executor& executor
     spdlog::info("Weights: initialized from seed {}", seed);
     return;
   }
-  std::vector<WantedTensor> wanted = wanted_state(job, executor);
-  if (c.initial_load_model_only)
-    std::erase_if(wanted, [](const WantedTensor& w) { return w.kind != StateKind::parameter; });
-  load_checkpoint(*c.initial_load_path, wanted, {.parts = {}, .model_parameters = parameter_names(wanted)});
+  load_from_initial_path(wanted_state(job, executor), false);
   fresh_ = false;
   spdlog::info("Weights: loaded from {} (checkpoint.initial_load_path){}", *c.initial_load_path,
                c.initial_load_model_only ? "" : ", with optimizer state");

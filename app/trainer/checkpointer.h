@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <iosfwd>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "engine/checkpoint/coordinator.h"
+#include "engine/checkpoint/load.h"
 #include "engine/checkpoint/manifest.h"
 
 namespace titan {
@@ -27,8 +30,9 @@ class Checkpointer {
  public:
   explicit Checkpointer(const Recipe& recipe);
 
-  /// Where a run would start and save, for --dry-run.
-  void report(std::ostream& out) const;
+  /// Where a run of `job` would start and save, for --dry-run. Refuses what `restore` and
+  /// `load_initial_weights` would.
+  void report(const Job& job, std::ostream& out);
 
   /// Continues from the run's own checkpoints if there are any, and prints how the recipe has changed since.
   std::optional<RunStart> restore(const Job& job, const Executor& executor, const Recipe& recipe,
@@ -44,6 +48,10 @@ class Checkpointer {
   void after_step(const Job& job, const Executor& executor, const RunState& state, bool last, bool stopping);
 
  private:
+  /// Both refuse another model; with `check_only` they read no tensors.
+  std::optional<Restored> restore_from_folder(std::span<const WantedTensor> wanted, bool check_only);
+  void load_from_initial_path(std::vector<WantedTensor> wanted, bool check_only);
+  void warn_of_later_steps(std::int64_t step) const;
   bool due(std::int64_t step, bool last) const;
   void save(const Job& job, const Executor& executor, const RunState& state, bool model_only);
 

@@ -46,4 +46,8 @@ const char* StopSignals::name() const {
   }
 }
 
+void ignore_write_signals() {
+  for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
+}
+
 }  // namespace titan

@@ -17,4 +17,8 @@ class StopSignals {
   const char* name() const;
 };
 
+/// From here on a log reader that went away (SIGPIPE) and a file-size limit (SIGXFSZ) do not end the process:
+/// the write fails, and the run decides what that means.
+void ignore_write_signals();
+
 }  // namespace titan

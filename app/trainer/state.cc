@@ -13,7 +13,7 @@ Piece piece_of(const Parameter& p, const Value& master) {
 }
 
 template <class Tensor>
-std::vector<Tensor> state_of(const Job& job, const Executor& executor) {
+std::vector<Tensor> state_of(const Job& job, const Executor* executor) {
   // The last program trains, evaluates or generates; all that precede it set up its values.
   const int index = job.has("train") ? job.index("train") : static_cast<int>(job.programs.size()) - 1;
   const Program& program = job.programs[static_cast<std::size_t>(index)];
@@ -24,7 +24,7 @@ std::vector<Tensor> state_of(const Job& job, const Executor& executor) {
           std::pair{StateKind::exp_avg_sq, p.exp_avg_sq}}) {
       if (value == kNoValue) continue;
       Tensor tensor{.piece = piece_of(p, program.value(value)), .kind = kind};
-      tensor.data = reinterpret_cast<float*>(executor.address(index, value));
+      if (executor != nullptr) tensor.data = reinterpret_cast<float*>(executor->address(index, value));
       state.push_back(std::move(tensor));
     }
   return state;
@@ -33,10 +33,11 @@ std::vector<Tensor> state_of(const Job& job, const Executor& executor) {
 }  // namespace
 
 std::vector<StateTensor> stored_state(const Job& job, const Executor& executor) {
-  return state_of<StateTensor>(job, executor);
+  return state_of<StateTensor>(job, &executor);
 }
 std::vector<WantedTensor> wanted_state(const Job& job, const Executor& executor) {
-  return state_of<WantedTensor>(job, executor);
+  return state_of<WantedTensor>(job, &executor);
 }
+std::vector<WantedTensor> wanted_state(const Job& job) { return state_of<WantedTensor>(job, nullptr); }
 
 }  // namespace titan

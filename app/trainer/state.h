@@ -16,5 +16,7 @@ struct Job;
 /// Pointers are into the executor's memory, which must be the host's.
 std::vector<StateTensor> stored_state(const Job& job, const Executor& executor);
 std::vector<WantedTensor> wanted_state(const Job& job, const Executor& executor);
+/// Without memory to load into, for check_checkpoint.
+std::vector<WantedTensor> wanted_state(const Job& job);
 
 }  // namespace titan

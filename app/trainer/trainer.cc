@@ -11,6 +11,7 @@
 #include "app/trainer/checkpointer.h"
 #include "app/trainer/plan.h"
 #include "app/trainer/run_data.h"
+#include "app/trainer/run_lock.h"
 #include "app/trainer/session.h"
 #include "app/trainer/signals.h"
 #include "engine/data/batch_loader.h"
@@ -80,7 +81,7 @@ class Trainer {
   Exit dry_run() {
     const Job job = compile(recipe_, mesh_, *machine_);
     check_memory(job, machine_memory().available);
-    Checkpointer(recipe_).report(std::cout);
+    Checkpointer(recipe_).report(job, std::cout);
     std::cout << plan_report(recipe_, config_, job, *machine_)
               << "dry run: all checks passed, nothing was run\n";
     return Exit::ok;
@@ -141,7 +142,11 @@ class Trainer {
         "total steps {} (warmup {})",
         shape_.sequences, global_batch_, shape_.micro_batches, shape_.seq_len, recipe_.training.steps,
         schedule_.warmup_steps());
-    spdlog::info("Training starts at step {}", state_.step + 1);
+    if (state_.step < recipe_.training.steps)
+      spdlog::info("Training starts at step {}", state_.step + 1);
+    else
+      spdlog::warn("Nothing to do: the run has made {} steps, and training.steps is {}; raise it to train on",
+                   state_.step, recipe_.training.steps);
     meter_.take();
   }
 
@@ -316,6 +321,9 @@ class Trainer {
 
 Exit train(const Recipe& recipe, const TrainOptions& options) {
   check_supported(recipe);
+  ignore_write_signals();
+  std::optional<RunLock> lock;
+  if (!options.dry_run) lock.emplace(recipe.job.dump_folder);
   Trainer trainer(recipe);
   return options.dry_run ? trainer.dry_run() : trainer.run();
 }

@@ -118,21 +118,24 @@ Work plan(const fs::path& checkpoint, const Manifest& manifest, std::span<const 
     TITAN_CHECK(fault.empty(), "{}: {}", to_string(tensor.piece), fault);
     if (is_excluded(tensor, options.parts) || tensor.piece.elements() == 0) continue;
     const Stored& stored = find_stored(checkpoint, manifest, index, tensor);
-    for (const CopyRange& copy : find_copies(checkpoint, stored, tensor.piece))
-      add_copy(manifest, stored, copy, tensor.data, work);
+    const std::vector<CopyRange> copies = find_copies(checkpoint, stored, tensor.piece);
+    if (options.check_only) continue;
+    for (const CopyRange& copy : copies) add_copy(manifest, stored, copy, tensor.data, work);
   }
   check_extra(checkpoint, index, options);
   return work;
 }
 
+void check_file(const fs::path& checkpoint, const StoredFile& stored) {
+  const InputFile file = open_stored(checkpoint, stored);
+  check_size(file, stored);
+  check_header(file, stored);
+}
+
 /// Only the files that are read: thousands of ranks must not each open all files of all ranks.
 void check_files(const fs::path& checkpoint, const Manifest& manifest, const Work& work) {
-  for (auto task = work.begin(); task != work.end(); task = work.lower_bound({task->first.first + 1, 0})) {
-    const StoredFile& stored = manifest.files[task->first.first];
-    const InputFile file = open_stored(checkpoint, stored);
-    check_size(file, stored);
-    check_header(file, stored);
-  }
+  for (auto task = work.begin(); task != work.end(); task = work.lower_bound({task->first.first + 1, 0}))
+    check_file(checkpoint, manifest.files[task->first.first]);
 }
 
 void read_parts(const fs::path& checkpoint, const StoredFile& stored, int64_t block,
@@ -197,6 +200,8 @@ Manifest load_checkpoint(const fs::path& checkpoint, std::span<const WantedTenso
                          const LoadOptions& options) {
   Manifest manifest = read_manifest(checkpoint);
   const Work work = plan(checkpoint, manifest, wanted, options);
+  if (options.check_only)
+    for (const StoredFile& stored : manifest.files) check_file(checkpoint, stored);
   check_files(checkpoint, manifest, work);
   std::vector<Work::const_iterator> tasks;
   for (auto task = work.begin(); task != work.end(); ++task) tasks.push_back(task);

@@ -37,6 +37,8 @@ struct LoadOptions {
   std::vector<std::string> model_parameters;
   int threads = 2;  ///< that read and hash
   std::chrono::seconds timeout{3600};
+  bool check_only =
+      false;  ///< do all checks but those of the content, and read no tensor: targets may be null
 };
 
 /// Fills `wanted` from one checkpoint. Throws UserError when the model differs (another shape, a missing or

@@ -41,11 +41,42 @@ TEST_CASE("fewer OpenMP threads than asked for give the same losses") {
   CHECK(losses(whole.path()) == losses(limited.path()));
 }
 
+TEST_CASE("a dump folder has one run at a time") {
+  const TempDir folder;
+  const auto endless = small_run(folder.path(), {"--training.steps=1000000", "--metrics.log_freq=100"});
+  Running first(endless);
+  REQUIRE(first.wait_for("step:  1 ", 30));
+  const Run second = run_titan(endless);
+  CHECK(second.exit == 1);
+  CHECK_THAT(second.err, Contains("another titan train is running in " + (folder / "out").string()));
+  CHECK(run_titan(small_run(folder.path(), {"--dry-run"})).exit == 0);
+  first.signal(SIGTERM);
+  CHECK(first.wait().exit == 3);
+}
+
 TEST_CASE("closed standard streams leave the run's files clean") {
   const TempDir folder;
   REQUIRE(in_shell("", small_run(folder.path()), "<&- >&- 2>&-") == 0);
   CHECK(losses(folder.path()).size() == 12);  // parses every line
   CHECK(run_titan({"checkpoint", "verify", (folder / "out/checkpoint/step-12").string()}).exit == 0);
+}
+
+TEST_CASE("a reader of the log that goes away does not end the run") {
+  const TempDir folder;
+  REQUIRE(in_shell("", small_run(folder.path()), "2>&1 | head -n 1 > /dev/null") == 0);
+  // The shell returned with the last of the pipe: the run itself may still have steps to go.
+  for (int i = 0; i < 3000 && !std::filesystem::exists(folder / "out/checkpoint/step-12"); ++i)
+    std::system("sleep 0.01");
+  CHECK(std::filesystem::exists(folder / "out/checkpoint/step-12"));
+}
+
+TEST_CASE("a file-size limit is a failed save, not a death") {
+  const TempDir folder;
+  const auto few_steps = small_run(folder.path(), {"--training.steps=6"});
+  REQUIRE(run_titan(small_run(folder.path(), {"--training.steps=1", "--checkpoint.enable=false"})).exit == 0);
+  const std::string log = (folder / "log").string();
+  CHECK(in_shell("ulimit -f 64;", few_steps, "2>" + log) == 1);
+  CHECK_THAT(read(log), Contains("The checkpoint of step 5 was not saved") && Contains("step:  6 "));
 }
 
 TEST_CASE("results that do not reach stdout are an error") {
@@ -61,6 +92,49 @@ TEST_CASE("results that do not reach stdout are an error") {
     }
   }
   CHECK(in_shell("", {"plan", "/nowhere.toml"}, ">/dev/full 2>/dev/full") == 2);
+}
+
+TEST_CASE("a run that could not save is refused before it starts, and by a dry run") {
+  const TempDir folder;
+  std::ofstream(folder / "file") << "not a folder";
+  const bool dry = GENERATE(false, true);
+  auto arguments =
+      small_run(folder.path(), {"--checkpoint.folder=" + (folder / "file" / "checkpoint").string()});
+  if (dry) arguments.emplace_back("--dry-run");
+  const Run run = run_titan(arguments);
+  INFO(run.err);
+  CHECK(run.exit == 1);
+  CHECK_THAT(run.err, Contains("checkpoints cannot be saved in") && !Contains("step:  1"));
+}
+
+TEST_CASE("what a run could not start from is refused, and by a dry run too") {
+  const TempDir folder;
+  REQUIRE(run_titan(small_run(folder.path(), {"--training.steps=3"})).exit == 0);
+  const auto [change, words] = GENERATE(table<std::vector<std::string>, std::string>({
+      {{"--model.ffn_dim=96"}, "mlp.gate_proj.weight has shape [64, 32] there, [96, 32]"},
+      {{"--model.n_layers=3"}, "it has no model.layers.2."},
+      {{"--model.n_heads=2", "--model.n_kv_heads=1"}, "it has 4 query and 2 key-value heads"},
+      {{"--checkpoint.load_step=9"}, "it has steps [3]"},
+      {{"--checkpoint.folder=new", "--checkpoint.initial_load_path=/nowhere"}, "/nowhere"},
+  }));
+  for (const char* mode : {"--job.print_config=false", "--dry-run"}) {
+    auto overrides = change;
+    overrides.emplace_back(mode);
+    const Run run = run_titan(small_run(folder.path(), overrides));
+    INFO(run.err);
+    CHECK(run.exit == 1);
+    CHECK_THAT(run.err, Contains(words));
+  }
+}
+
+TEST_CASE("a finished run says so, and an older step warns of the newer ones") {
+  const TempDir folder;
+  REQUIRE(run_titan(small_run(folder.path())).exit == 0);
+  const Run again = run_titan(small_run(folder.path(), {"--training.steps=8"}));
+  CHECK(again.exit == 0);
+  CHECK_THAT(again.err, Contains("Nothing to do: the run has made 12 steps, and training.steps is 8"));
+  const Run older = run_titan(small_run(folder.path(), {"--checkpoint.load_step=5", "--training.steps=6"}));
+  CHECK_THAT(older.err, Contains("has later steps, up to 12") && Contains("Training starts at step 6"));
 }
 
 TEST_CASE("too many tokens or micro-batches are refused with the numbers") {
