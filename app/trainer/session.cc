@@ -26,7 +26,11 @@ CoreSpeed core_speed(cpu::Isa isa) {
     case cpu::Isa::avx2:
       return {8e10, 8e10, kBandwidth};
     case cpu::Isa::avx512:
-      return {1.6e11, cpu::bf16_features(isa).amx ? 1e12 : 3e11, kBandwidth};
+      return {1.6e11, 1.6e11, kBandwidth};
+    case cpu::Isa::avx512_bf16:
+      return {1.6e11, 3e11, kBandwidth};
+    case cpu::Isa::amx:
+      return {1.6e11, 1e12, kBandwidth};
   }
   return {2e10, 2e10, kBandwidth};
 }

@@ -152,7 +152,7 @@ class CpuBackend : public Backend {
 
 std::string path_for(DType dtype, const CpuOptions& options) {
   const GemmProblem training{.m = 1024, .n = 1024, .k = 1024, .input = dtype, .output = dtype};
-  switch (choose_path(training, options.gemm, options.isa, bf16_features(options.isa))) {
+  switch (choose_path(training, options.gemm, options.isa)) {
     case GemmPath::onednn:
       return "oneDNN " + OneDnnGemm::version();
     default:
@@ -167,19 +167,15 @@ std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
 }
 
 std::string describe_cpu_backend(const CpuOptions& options) {
-  const Bf16Features bf16 = bf16_features(options.isa);
-  const auto yes_no = [](bool b) { return b ? "yes" : "no"; };
   return fmt::format(
       "instruction set: {}\n"
-      "bf16 instructions: avx512_bf16 {}, amx {}\n"
       "bf16 GEMM: {}\n"
       "f32 GEMM: {}\n"
       "threads: {} of {} processors{}\n"
       "oneDNN: {}\n"
       "memory available: {:.2f} GiB\n",
-      to_string(options.isa), yes_no(bf16.avx512_bf16), yes_no(bf16.amx), path_for(DType::bf16, options),
-      path_for(DType::f32, options), team_size(options), allowed_processors().size(),
-      binds(options) ? ", bound" : "", OneDnnGemm::version(),
+      to_string(options.isa), path_for(DType::bf16, options), path_for(DType::f32, options),
+      team_size(options), allowed_processors().size(), binds(options) ? ", bound" : "", OneDnnGemm::version(),
       static_cast<double>(available_memory()) / (1 << 30));
 }
 

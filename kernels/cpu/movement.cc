@@ -14,15 +14,7 @@ namespace {
 constexpr std::int64_t kGrain = 16384;  ///< elements worth a thread
 
 const MovementKernels& kernels(Isa isa) {
-  switch (isa) {
-    case Isa::avx512:
-      return avx512::kMovementKernels;
-    case Isa::avx2:
-      return avx2::kMovementKernels;
-    case Isa::baseline:
-      break;
-  }
-  return baseline::kMovementKernels;
+  return choose(isa, baseline::kMovementKernels, avx2::kMovementKernels, avx512::kMovementKernels);
 }
 
 bool is_float(const Operand& x) { return x.dtype == DType::f32 || x.dtype == DType::bf16; }

@@ -50,15 +50,7 @@ std::vector<std::vector<KeyBlock>> key_blocks(const Context& context, const Oper
 }
 
 const AttentionKernels& attention_kernels(Isa isa) {
-  switch (isa) {
-    case Isa::avx512:
-      return avx512::kAttentionKernels;
-    case Isa::avx2:
-      return avx2::kAttentionKernels;
-    case Isa::baseline:
-      return baseline::kAttentionKernels;
-  }
-  return baseline::kAttentionKernels;
+  return choose(isa, baseline::kAttentionKernels, avx2::kAttentionKernels, avx512::kAttentionKernels);
 }
 
 }  // namespace titan::cpu

@@ -14,13 +14,16 @@ Isa machine_isa() {
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  return avx512 ? Isa::avx512 : avx2 ? Isa::avx2 : Isa::baseline;
+  if (!avx512) return avx2 ? Isa::avx2 : Isa::baseline;
+  if (!__builtin_cpu_supports("avx512bf16")) return Isa::avx512;
+  const bool amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16");
+  return amx ? Isa::amx : Isa::avx512_bf16;
 }
 
 }  // namespace
 
 const char* to_string(Isa isa) {
-  constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};
+  constexpr const char* kNames[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
   return kNames[static_cast<int>(isa)];
 }
 
@@ -28,16 +31,10 @@ Isa best_isa() {
   const Isa machine = machine_isa();
   const char* asked = std::getenv("TITAN_CPU_ISA");
   if (asked == nullptr || *asked == '\0') return machine;
-  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
+  for (const Isa isa : kAllIsas)
     if (std::string_view(asked) == to_string(isa)) return isa < machine ? isa : machine;
-  throw UserError(fmt::format("TITAN_CPU_ISA is '{}'; use baseline, avx2 or avx512, or unset it", asked));
-}
-
-Bf16Features bf16_features(Isa isa) {
-  if (isa < Isa::avx512) return {};
-  __builtin_cpu_init();
-  return {.avx512_bf16 = __builtin_cpu_supports("avx512bf16") != 0,
-          .amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16")};
+  throw UserError(fmt::format(
+      "TITAN_CPU_ISA is '{}'; use baseline, avx2, avx512, avx512_bf16 or amx, or unset it", asked));
 }
 
 }  // namespace titan::cpu

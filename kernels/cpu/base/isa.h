@@ -3,18 +3,30 @@
 
 namespace titan::cpu {
 
-/// Weakest first: SSE2 (any x86-64), AVX2 + FMA, AVX-512 F/BW/VL/DQ.
-enum class Isa { baseline, avx2, avx512 };
+/// Weakest first: SSE2 (any x86-64), AVX2 + FMA, AVX-512 F/BW/VL/DQ, and those with bf16 dot products, with
+/// AMX tiles of bf16.
+enum class Isa { baseline, avx2, avx512, avx512_bf16, amx };
+inline constexpr Isa kAllIsas[] = {Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
 
-/// The best this machine has. TITAN_CPU_ISA=baseline|avx2|avx512 in the environment lowers it (tests,
-/// comparisons); any other value is a UserError.
+/// The best this machine has. TITAN_CPU_ISA=baseline|avx2|avx512|avx512_bf16|amx in the environment lowers it
+/// (tests, comparisons); any other value is a UserError.
 Isa best_isa();
 const char* to_string(Isa isa);
 
-/// Matrix instructions on bf16: AVX-512 BF16 dot products, AMX tiles. Both false when `isa` is below avx512.
-struct Bf16Features {
-  bool avx512_bf16 = false, amx = false;
-};
-Bf16Features bf16_features(Isa isa);
+/// The instruction set of sources that only know vectors.
+constexpr Isa vector_isa(Isa isa) { return isa < Isa::avx512 ? isa : Isa::avx512; }
+
+/// The table of kernels for `isa`, out of those that titan_simd_library compiles.
+template <class Kernels>
+const Kernels& choose(Isa isa, const Kernels& baseline, const Kernels& avx2, const Kernels& avx512) {
+  switch (vector_isa(isa)) {
+    case Isa::avx512:
+      return avx512;
+    case Isa::avx2:
+      return avx2;
+    default:
+      return baseline;
+  }
+}
 
 }  // namespace titan::cpu

@@ -10,19 +10,6 @@
 
 namespace titan::cpu {
 
-template <class Kernels>
-const Kernels& choose(Isa isa, const Kernels& baseline, const Kernels& avx2, const Kernels& avx512) {
-  switch (isa) {
-    case Isa::avx512:
-      return avx512;
-    case Isa::avx2:
-      return avx2;
-    case Isa::baseline:
-      break;
-  }
-  return baseline;
-}
-
 inline ElementType element_type(const Operand& operand) {
   TITAN_CHECK(operand.dtype == DType::f32 || operand.dtype == DType::bf16, "operand is {}",
               to_string(operand.dtype));

@@ -16,21 +16,19 @@ const char* to_string(GemmPath path) {
   return kNames[static_cast<int>(path)];
 }
 
-GemmPath choose_path(const GemmProblem& p, GemmChoice choice, Isa isa, Bf16Features bf16) {
+const DotKernels& dot_kernels(Isa isa) { return choose(isa, baseline::kDots, avx2::kDots, avx512::kDots); }
+
+GemmPath choose_path(const GemmProblem& p, GemmChoice choice, Isa isa) {
   if (choice == GemmChoice::onednn) return GemmPath::onednn;
   if (p.m <= kFewRows && !p.a.transposed && p.b.transposed) return GemmPath::dots;
-  const bool native_bf16 = isa == Isa::avx512 && (bf16.avx512_bf16 || bf16.amx);
-  if (choice == GemmChoice::automatic && p.input == DType::bf16 && native_bf16) return GemmPath::onednn;
+  if (choice == GemmChoice::automatic && p.input == DType::bf16 && isa == Isa::amx) return GemmPath::onednn;
   return GemmPath::packed;
 }
 
-GemmEngine::GemmEngine(Isa isa, GemmChoice choice)
-    : isa_(isa), choice_(choice), bf16_(bf16_features(isa)), packed_(isa) {}
+GemmEngine::GemmEngine(Isa isa, GemmChoice choice) : isa_(isa), choice_(choice), packed_(isa) {}
 GemmEngine::~GemmEngine() = default;
 
-GemmPath GemmEngine::path(const GemmProblem& problem) const {
-  return choose_path(problem, choice_, isa_, bf16_);
-}
+GemmPath GemmEngine::path(const GemmProblem& problem) const { return choose_path(problem, choice_, isa_); }
 
 OneDnnGemm& GemmEngine::onednn() {
   if (!onednn_) onednn_ = std::make_unique<OneDnnGemm>();
@@ -50,10 +48,10 @@ void GemmEngine::multiply(const GemmProblem& problem, const Team& team, void* wo
 }
 
 void GemmEngine::multiply_dots(const GemmProblem& p, const Team& team) const {
-  const GemmKernels& kernels = gemm_kernels(isa_);
-  const auto dots = p.input == DType::f32    ? kernels.dots_f32_f32
-                    : p.output == DType::f32 ? kernels.dots_bf16_f32
-                                             : kernels.dots_bf16_bf16;
+  const DotKernels& kernels = dot_kernels(isa_);
+  const auto dots = p.input == DType::f32    ? kernels.f32_f32
+                    : p.output == DType::f32 ? kernels.bf16_f32
+                                             : kernels.bf16_bf16;
   constexpr std::int64_t kGrain = 32;  // columns of c: their rows of b are read together
   team.parallel_for(p.n, kGrain, [&](std::int64_t begin, std::int64_t end) {
     dots(p.m, end - begin, p.k, p.a.data, p.a.pitch,

@@ -22,7 +22,7 @@ enum class GemmPath { dots, packed, onednn };
 const char* to_string(GemmPath path);
 
 /// A pure function of shape and machine, so that a run never changes its numbers by timing.
-GemmPath choose_path(const GemmProblem& problem, GemmChoice choice, Isa isa, Bf16Features bf16);
+GemmPath choose_path(const GemmProblem& problem, GemmChoice choice, Isa isa);
 
 class GemmEngine {
  public:
@@ -43,7 +43,6 @@ class GemmEngine {
 
   Isa isa_;
   GemmChoice choice_;
-  Bf16Features bf16_;
   PackedGemm packed_;
   std::unique_ptr<OneDnnGemm> onednn_;  ///< made when first needed
 };

@@ -1,19 +1,25 @@
 #include "kernels/cpu/gemm/gemm_kernels.h"
 
 #include "kernels/cpu/base/simd.h"
+#include "kernels/cpu/gemm/register_tile.h"
 
 namespace titan::cpu::TITAN_ISA {
 namespace {
 
-// The register tile: kRows × kVectors accumulators, kVectors of B and one broadcast of A fit the 16 (32 with
-// AVX-512) vector registers, and there are more accumulators in flight than an FMA has cycles of latency.
-constexpr int kVectors = kWidth == 4 ? 2 : 3;
-constexpr int kRows = kWidth == 16 ? 8 : 4;
-constexpr int kColumns = kVectors * kWidth;
 constexpr int64_t kDepth = kWidth == 16 ? 192 : 256;
 
-// --- Packing, in 4×4 blocks on every instruction set: panel widths are multiples of 4
-// -----------------------
+/// kVectors of B and one broadcast of A fit the 16 (32 with AVX-512) vector registers beside the sums, and
+/// there are more sums in flight than an FMA has cycles of latency.
+struct FloatPanels {
+  typedef float Element;
+  typedef vfloat Vector;
+  static constexpr int kVectors = kWidth == 4 ? 2 : 3, kRows = kWidth == 16 ? 8 : 4, kDepthUnit = 1;
+  TITAN_INLINE vfloat load_vector(const float* p) { return load(p); }
+  TITAN_INLINE vfloat multiply_add(float a, vfloat b, vfloat sum) { return sum + broadcast(a) * b; }
+};
+constexpr int kRows = FloatPanels::kRows, kColumns = FloatPanels::kVectors * kWidth;
+
+// --- Packing, in 4×4 blocks on every instruction set: panel widths are multiples of 4 ---------------------
 
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t quad_index __attribute__((vector_size(16)));
@@ -79,7 +85,8 @@ void pack_contiguous_depth(const T* x, int64_t pitch, int64_t items, int64_t dep
 
 template <int kPanel, class T>
 void pack(const void* source, int64_t pitch, bool items_contiguous, int64_t items, int64_t depth,
-          float* out) {
+          void* panels) {
+  float* const out = static_cast<float*>(panels);
   const T* x = static_cast<const T*>(source);
   if (items_contiguous) {
     const int64_t full = items / kPanel * kPanel;
@@ -92,70 +99,7 @@ void pack(const void* source, int64_t pitch, bool items_contiguous, int64_t item
                                   out + i * depth);
 }
 
-// --- Multiplication
-// -----------------------------------------------------------------------------------------
-
-template <bool kAdd>
-TITAN_INLINE void multiply_tile(int64_t depth, const float* a, const float* b, float* c, int64_t c_pitch) {
-  for (int i = 0; i < kRows; ++i)  // the tile of c is far away in memory: it arrives while the sums are made
-    for (int j = 0; j < kColumns; j += 64 / (int)sizeof(float)) __builtin_prefetch(c + i * c_pitch + j, 1);
-  vfloat sum[kRows][kVectors] = {};
-  for (int64_t d = 0; d < depth; ++d, a += kRows, b += kColumns) {
-    vfloat row[kVectors];
-#pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) row[j] = load(b + j * kWidth);
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) {
-      const vfloat x = broadcast(a[i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) sum[i][j] += x * row[j];
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) {
-      float* p = c + i * c_pitch + j * kWidth;
-      store(p, kAdd ? load(p) + sum[i][j] : sum[i][j]);
-    }
-}
-
-void multiply(int64_t rows, int64_t columns, int64_t depth, const float* a, const float* b, float* c,
-              int64_t c_pitch, bool add) {
-  for (int64_t j = 0; j < columns; j += kColumns)
-    for (int64_t i = 0; i < rows; i += kRows) {
-      const float *panel_a = a + i * depth, *panel_b = b + j * depth;
-      float* tile = c + i * c_pitch + j;
-      if (i + kRows <= rows && j + kColumns <= columns) {
-        if (add)
-          multiply_tile<true>(depth, panel_a, panel_b, tile, c_pitch);
-        else
-          multiply_tile<false>(depth, panel_a, panel_b, tile, c_pitch);
-        continue;
-      }
-      float edge[kRows * kColumns];
-      multiply_tile<false>(depth, panel_a, panel_b, edge, kColumns);
-      for (int64_t r = 0; r < kRows && i + r < rows; ++r)
-        for (int64_t s = 0; s < kColumns && j + s < columns; ++s) {
-          float* p = tile + r * c_pitch + s;
-          *p = add ? *p + edge[r * kColumns + s] : edge[r * kColumns + s];
-        }
-    }
-}
-
-void round(int64_t rows, int64_t columns, const float* tile, int64_t tile_pitch, void* c, int64_t c_pitch,
-           bool add) {
-  for (int64_t r = 0; r < rows; ++r, tile += tile_pitch) {
-    half* out = static_cast<half*>(c) + r * c_pitch;
-    int64_t j = 0;
-    for (; j + kWidth <= columns; j += kWidth)
-      store(out + j, add ? load(out + j) + load(tile + j) : load(tile + j));
-    for (; j < columns; ++j) store1(out + j, add ? load1(out + j) + tile[j] : tile[j]);
-  }
-}
-
-// --- Few rows
-// -----------------------------------------------------------------------------------------------
+// --- Few rows ---------------------------------------------------------------------------------------------
 
 template <int kM, int kN, class T, class U>
 TITAN_INLINE void dot_block(int64_t k, const T* a, int64_t a_pitch, const T* b, int64_t b_pitch, U* c,
@@ -219,20 +163,23 @@ void dots(int64_t rows, int64_t columns, int64_t k, const void* a, int64_t a_pit
 
 }  // namespace
 
-extern const GemmKernels kGemmKernels;
-const GemmKernels kGemmKernels = {
-    .tile_rows = kRows,
-    .tile_columns = kColumns,
-    .depth = kDepth,
-    .pack_a_f32 = pack<kRows, float>,
-    .pack_b_f32 = pack<kColumns, float>,
-    .pack_a_bf16 = pack<kRows, half>,
-    .pack_b_bf16 = pack<kColumns, half>,
-    .multiply = multiply,
-    .round = round,
-    .dots_f32_f32 = dots<float, float>,
-    .dots_bf16_f32 = dots<half, float>,
-    .dots_bf16_bf16 = dots<half, half>,
-};
+extern const PackedKernels kFromF32, kFromBf16;
+extern const DotKernels kDots;
+
+template <class T>
+constexpr PackedKernels packed_from() {
+  return {.tile_rows = kRows,
+          .tile_columns = kColumns,
+          .depth = kDepth,
+          .depth_unit = 1,
+          .element_bytes = sizeof(float),
+          .pack_a = pack<kRows, T>,
+          .pack_b = pack<kColumns, T>,
+          .multiply_to_f32 = multiply_block<FloatPanels, float>,
+          .multiply_to_bf16 = multiply_block<FloatPanels, half>};
+}
+const PackedKernels kFromF32 = packed_from<float>();
+const PackedKernels kFromBf16 = packed_from<half>();
+const DotKernels kDots = {dots<float, float>, dots<half, float>, dots<half, half>};
 
 }  // namespace titan::cpu::TITAN_ISA

@@ -1,23 +1,24 @@
 #include "kernels/cpu/gemm/packed_gemm.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
+#include <utility>
 
-#include "kernels/base/bf16.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/gemm/gemm_kernels.h"
 
 namespace titan::cpu {
 namespace {
 
-// Largest tile. A block of packed A (kBlockRows × depth) and packed B share the second-level cache.
-constexpr std::int64_t kMaxRows = 384, kMaxColumns = 288, kBlockRows = 96;
-constexpr std::int64_t kMinRows = 48, kMinColumns = 96;
-constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kPackedBytes = 32 << 20;  ///< of B, if that is not less than one tile of columns
+constexpr std::int64_t kKeptBytes = 2 << 20;  ///< of an item's rows of A: what a thread finds in its caches
+constexpr std::int64_t kMaxRows = 384, kMinRows = 48, kTileColumns = 288, kMinGroupColumns = 96;
+constexpr std::int64_t kPackGroup = 4;  ///< panels of B that one thread packs at a time
+constexpr std::align_val_t kAlignment{4096};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+std::int64_t round_down(std::int64_t a, std::int64_t b) { return std::max(b, a / b * b); }
 
 /// n cut into `parts` pieces of whole `unit`s.
 std::int64_t piece(std::int64_t n, std::int64_t parts, std::int64_t unit) {
@@ -29,96 +30,163 @@ const std::byte* element(const MatrixView& x, DType dtype, std::int64_t row, std
   return static_cast<const std::byte*>(x.data) + (row * x.pitch + column) * size_of(dtype);
 }
 
-}  // namespace
+/// One product: its blocks and where their buffers are.
+class Product {
+ public:
+  Product(const GemmProblem& problem, const PackedKernels& kernels, int threads)
+      : p_(problem),
+        kernels_(kernels),
+        blocking_(choose_blocking(problem, threads, kernels)),
+        b_bytes_(round_up(packed_bytes(blocking_.packed_columns), 4096)),
+        a_bytes_(round_up(blocking_.keeps_a ? packed_bytes(blocking_.rows)
+                                            : kernels.panel_bytes(blocking_.rows, kernels.depth),
+                          4096)),
+        sums_bytes_(problem.k > kernels.depth
+                        ? round_up(blocking_.rows * blocking_.tile_columns * size_of(DType::f32), 4096)
+                        : 0),
+        threads_(threads) {}
 
-const GemmKernels& gemm_kernels(Isa isa) {
-  switch (isa) {
-    case Isa::avx512:
-      return avx512::kGemmKernels;
-    case Isa::avx2:
-      return avx2::kGemmKernels;
-    case Isa::baseline:
-      break;
+  std::int64_t buffer_bytes() const { return b_bytes_ + threads_ * (a_bytes_ + sums_bytes_); }
+
+  void run(const Team& team, std::byte* buffer) {
+    packed_b_ = buffer;
+    const std::int64_t items_m = ceil_div(p_.m, blocking_.rows);
+    for (std::int64_t column = 0; column < p_.n; column += blocking_.packed_columns) {
+      const std::int64_t columns = std::min(blocking_.packed_columns, p_.n - column);
+      pack_b(team, column, columns);
+      const std::int64_t groups = ceil_div(columns, blocking_.group_columns);
+      team.parallel_items(items_m * groups, [&](std::int64_t item, int thread) {
+        const std::int64_t first = item % groups * blocking_.group_columns;
+        multiply_item(item / groups * blocking_.rows, column, first,
+                      std::min(columns, first + blocking_.group_columns), thread);
+      });
+    }
   }
-  return baseline::kGemmKernels;
-}
 
-Tiling choose_tiling(std::int64_t m, std::int64_t n, int threads, const GemmKernels& kernels) {
-  std::int64_t parts_m = ceil_div(m, kMaxRows), parts_n = ceil_div(n, kMaxColumns);
-  for (;;) {
-    const Tiling size{piece(m, parts_m, kernels.tile_rows), piece(n, parts_n, kernels.tile_columns)};
-    const std::int64_t tiles = ceil_div(m, size.rows) * ceil_div(n, size.columns);
-    const bool busy = ceil_div(tiles, threads) * threads * 7 <= tiles * 8;  // at most 1/8 of the time waiting
-    const bool can_split_rows = size.rows > kMinRows, can_split_columns = size.columns > kMinColumns;
-    if (busy || !(can_split_rows || can_split_columns)) return size;
-    if (can_split_rows && (size.rows * 2 >= size.columns || !can_split_columns))
-      ++parts_m;
-    else
-      ++parts_n;
+ private:
+  /// Items × all of k, block after block of it.
+  std::int64_t packed_bytes(std::int64_t items) const {
+    return p_.k / kernels_.depth * kernels_.panel_bytes(items, kernels_.depth) +
+           kernels_.panel_bytes(items, p_.k % kernels_.depth);
   }
-}
+  /// Where block `d` of k starts among `items` packed ones.
+  std::int64_t block_offset(std::int64_t items, std::int64_t d) const {
+    return d / kernels_.depth * kernels_.panel_bytes(items, kernels_.depth);
+  }
+  std::int64_t depth_at(std::int64_t d) const { return std::min(kernels_.depth, p_.k - d); }
 
-/// The parts of one thread's buffer, in floats.
-struct PackedGemm::Buffers {
-  std::int64_t a, b, tile;
-  explicit Buffers(const GemmKernels& kernels)
-      : a(kBlockRows * kernels.depth),
-        b(round_up(kMaxColumns, kernels.tile_columns) * kernels.depth),
-        tile(round_up(kMaxRows, kernels.tile_rows) * round_up(kMaxColumns, kernels.tile_columns)) {}
-  std::int64_t total() const { return a + b + tile; }
+  void pack_b(const Team& team, std::int64_t column, std::int64_t columns) const {
+    const std::int64_t panels = ceil_div(columns, kernels_.tile_columns),
+                       groups = ceil_div(panels, kPackGroup);
+    team.parallel_items(ceil_div(p_.k, kernels_.depth) * groups, [&](std::int64_t item, int) {
+      const std::int64_t d = item / groups * kernels_.depth, depth = depth_at(d);
+      const std::int64_t first = item % groups * kPackGroup * kernels_.tile_columns;
+      const std::int64_t count = std::min(kPackGroup * kernels_.tile_columns, columns - first);
+      kernels_.pack_b(
+          element(p_.b, p_.input, d, column + first), p_.b.pitch, !p_.b.transposed, count, depth,
+          packed_b_ + block_offset(panels * kernels_.tile_columns, d) + kernels_.panel_bytes(first, depth));
+    });
+  }
+
+  /// Rows from `row` on, columns [begin, end) of those packed from `column` on.
+  void multiply_item(std::int64_t row, std::int64_t column, std::int64_t begin, std::int64_t end,
+                     int thread) const {
+    const PackedKernels& kernels = kernels_;
+    std::byte* const packed_a = packed_b_ + b_bytes_ + thread * (a_bytes_ + sums_bytes_);
+    const std::int64_t rows = std::min(blocking_.rows, p_.m - row);
+    const std::int64_t padded_rows = round_up(rows, kernels.tile_rows);
+    const std::int64_t padded_columns =
+        round_up(std::min(blocking_.packed_columns, p_.n - column), kernels.tile_columns);
+    GemmBlock block{.rows = rows,
+                    .columns = 0,
+                    .depth = 0,
+                    .a = packed_a,
+                    .b = nullptr,
+                    .first = false,
+                    .last = false,
+                    .sums = reinterpret_cast<float*>(packed_a + a_bytes_),
+                    .sums_pitch = blocking_.tile_columns,
+                    .c = nullptr,
+                    .c_pitch = p_.c_pitch,
+                    .add = p_.add};
+    for (std::int64_t tile = begin; tile < end; tile += blocking_.tile_columns) {
+      block.columns = std::min(blocking_.tile_columns, end - tile);
+      block.c = static_cast<std::byte*>(p_.c) + (row * p_.c_pitch + column + tile) * size_of(p_.output);
+      for (std::int64_t d = 0; d < p_.k; d += kernels.depth) {
+        block.depth = depth_at(d);
+        block.first = d == 0;
+        block.last = d + kernels.depth >= p_.k;
+        std::byte* const a = packed_a + (blocking_.keeps_a ? block_offset(padded_rows, d) : 0);
+        if (tile == begin || !blocking_.keeps_a)
+          kernels.pack_a(element(p_.a, p_.input, row, d), p_.a.pitch, p_.a.transposed, rows, block.depth, a);
+        block.a = a;
+        block.b = packed_b_ + block_offset(padded_columns, d) + kernels.panel_bytes(tile, block.depth);
+        (p_.output == DType::bf16 ? kernels.multiply_to_bf16 : kernels.multiply_to_f32)(block);
+      }
+    }
+  }
+
+  const GemmProblem& p_;
+  const PackedKernels& kernels_;
+  const Blocking blocking_;
+  const std::int64_t b_bytes_, a_bytes_, sums_bytes_;
+  const int threads_;
+  std::byte* packed_b_ = nullptr;
 };
 
-PackedGemm::PackedGemm(Isa isa) : kernels_(gemm_kernels(isa)) {}
+}  // namespace
 
-void PackedGemm::Free::operator()(float* p) const { std::free(p); }
-
-std::int64_t PackedGemm::buffer_bytes() const {
-  return static_cast<std::int64_t>(buffers_.size()) * Buffers(kernels_).total() * size_of(DType::f32);
+const PackedKernels& packed_kernels(Isa isa, DType input) {
+  if (input == DType::f32) return choose(isa, baseline::kFromF32, avx2::kFromF32, avx512::kFromF32);
+  if (isa >= Isa::avx512_bf16) return avx512_bf16::kFromBf16;
+  return choose(isa, baseline::kFromBf16, avx2::kFromBf16, avx512::kFromBf16);
 }
 
-void PackedGemm::reserve(int threads) {
-  const std::size_t bytes = static_cast<std::size_t>(Buffers(kernels_).total()) * sizeof(float);
-  while (static_cast<int>(buffers_.size()) < threads) {
-    void* memory = std::aligned_alloc(kAlignment, round_up(bytes, kAlignment));
-    if (memory == nullptr) throw std::bad_alloc();
-    buffers_.emplace_back(static_cast<float*>(memory));
+Blocking choose_blocking(const GemmProblem& p, int threads, const PackedKernels& kernels) {
+  const std::int64_t bytes_per_item = std::max<std::int64_t>(1, kernels.panel_bytes(1, p.k));
+  const std::int64_t all_columns = round_up(p.n, kernels.tile_columns);
+  Blocking x{};
+  x.tile_columns = round_down(kTileColumns, kernels.tile_columns);
+  x.packed_columns =
+      std::max(round_down(kPackedBytes / bytes_per_item, kernels.tile_columns), x.tile_columns);
+  x.packed_columns = piece(all_columns, ceil_div(all_columns, x.packed_columns), kernels.tile_columns);
+
+  const std::int64_t most_rows = std::clamp(kKeptBytes / bytes_per_item, kMinRows, kMaxRows);
+  std::int64_t parts_m = ceil_div(p.m, most_rows);
+  x.column_groups = 1;
+  for (;;) {
+    x.rows = piece(p.m, parts_m, kernels.tile_rows);
+    x.group_columns = piece(x.packed_columns, x.column_groups, kernels.tile_columns);
+    const std::int64_t items = ceil_div(p.m, x.rows) * ceil_div(x.packed_columns, x.group_columns);
+    const bool busy = ceil_div(items, threads) * threads * 7 <= items * 8;  // at most 1/8 of the time waiting
+    if (busy) break;
+    if (x.rows > kMinRows)
+      ++parts_m;
+    else if (x.group_columns > kMinGroupColumns)
+      ++x.column_groups;
+    else
+      break;
   }
+  x.tile_columns = std::min(x.tile_columns, x.group_columns);
+  x.keeps_a = x.group_columns > x.tile_columns && x.rows * bytes_per_item <= kKeptBytes;
+  return x;
+}
+
+void PackedGemm::Free::operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
+
+std::byte* PackedGemm::reserve(std::int64_t bytes) {
+  if (bytes > bytes_) {
+    buffer_.reset();
+    bytes_ = 0;
+    buffer_.reset(static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), kAlignment)));
+    bytes_ = bytes;
+  }
+  return buffer_.get();
 }
 
 void PackedGemm::multiply(const GemmProblem& problem, const Team& team) {
-  reserve(team.threads());
-  const Tiling size = choose_tiling(problem.m, problem.n, team.threads(), kernels_);
-  const std::int64_t tiles_m = ceil_div(problem.m, size.rows), tiles_n = ceil_div(problem.n, size.columns);
-  team.parallel_items(tiles_m * tiles_n, [&](std::int64_t tile, int thread) {
-    multiply_tile(problem, tile / tiles_n * size.rows, tile % tiles_n * size.columns, size,
-                  buffers_[thread].get());
-  });
-}
-
-void PackedGemm::multiply_tile(const GemmProblem& p, std::int64_t row, std::int64_t column, Tiling size,
-                               float* buffer) const {
-  const Buffers parts(kernels_);
-  float *packed_a = buffer, *packed_b = packed_a + parts.a;
-  const std::int64_t rows = std::min(size.rows, p.m - row), columns = std::min(size.columns, p.n - column);
-  const bool rounds = p.output == DType::bf16;
-  std::byte* c = static_cast<std::byte*>(p.c) + (row * p.c_pitch + column) * size_of(p.output);
-  float* sums = rounds ? packed_b + parts.b : reinterpret_cast<float*>(c);
-  const std::int64_t pitch = rounds ? size.columns : p.c_pitch;
-  const bool add_first = p.add && !rounds;
-  const auto pack_a = p.input == DType::bf16 ? kernels_.pack_a_bf16 : kernels_.pack_a_f32;
-  const auto pack_b = p.input == DType::bf16 ? kernels_.pack_b_bf16 : kernels_.pack_b_f32;
-
-  for (std::int64_t d = 0; d < p.k; d += kernels_.depth) {
-    const std::int64_t depth = std::min(kernels_.depth, p.k - d);
-    pack_b(element(p.b, p.input, d, column), p.b.pitch, !p.b.transposed, columns, depth, packed_b);
-    for (std::int64_t r = 0; r < rows; r += kBlockRows) {
-      const std::int64_t block = std::min(kBlockRows, rows - r);
-      pack_a(element(p.a, p.input, row + r, d), p.a.pitch, p.a.transposed, block, depth, packed_a);
-      kernels_.multiply(block, columns, depth, packed_a, packed_b, sums + r * pitch, pitch,
-                        d > 0 || add_first);
-    }
-  }
-  if (rounds) kernels_.round(rows, columns, sums, pitch, c, p.c_pitch, p.add);
+  Product product(problem, packed_kernels(isa_, problem.input), team.threads());
+  product.run(team, reserve(product.buffer_bytes()));
 }
 
 }  // namespace titan::cpu

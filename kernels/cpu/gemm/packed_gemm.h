@@ -1,13 +1,15 @@
-// titan's own GEMM: panels packed to f32, a register tile for each instruction set, any layout and dtype.
-// After Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008.
+// titan's own GEMM: both operands packed into panels, a register tile for each instruction set, any layout
+// and type. After Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3),
+// 2008.
 //
-// The output is cut into tiles; a thread computes one tile over all of k. An element's sum runs over k in one
-// order whatever the tiles, so results are the same bits on any number of threads.
+// B is packed by all threads, as many columns of it as the buffer holds; then each thread takes blocks of
+// rows of A, packs them and multiplies them by all of that. An element's sum runs over k in one order
+// whatever the blocks, so results are the same bits on any number of threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "kernels/cpu/base/isa.h"
 #include "kernels/cpu/gemm/gemm_problem.h"
@@ -15,37 +17,37 @@
 namespace titan::cpu {
 
 class Team;
-struct GemmKernels;
+struct PackedKernels;
 
-const GemmKernels& gemm_kernels(Isa isa);
-
-/// Output tiles one thread computes at a time: rows × columns, multiples of the register tile.
-struct Tiling {
-  std::int64_t rows, columns;
+/// How a product is cut. Rows and columns are multiples of the register tile.
+struct Blocking {
+  std::int64_t packed_columns;  ///< of B at a time
+  std::int64_t rows;            ///< of an item: what one thread does at a time
+  std::int64_t column_groups;   ///< items beside each other, where there are too few rows for all threads
+  std::int64_t group_columns;   ///< of an item
+  std::int64_t tile_columns;    ///< of an item's columns at a time
+  bool keeps_a;                 ///< an item packs its rows once, for all of k; else again for each tile
 };
 
-/// As large as the buffers allow (packing costs 1/rows + 1/columns), but enough tiles to keep `threads` busy.
-Tiling choose_tiling(std::int64_t m, std::int64_t n, int threads, const GemmKernels& kernels);
+Blocking choose_blocking(const GemmProblem& problem, int threads, const PackedKernels& kernels);
 
 class PackedGemm {
  public:
-  explicit PackedGemm(Isa isa);
+  explicit PackedGemm(Isa isa) : isa_(isa) {}
   /// m, n, k >= 1.
   void multiply(const GemmProblem& problem, const Team& team);
-  /// Memory held for packing: allocated at the first call, for each thread of the team.
-  std::int64_t buffer_bytes() const;
+  /// Memory held for packing: of the largest product so far.
+  std::int64_t buffer_bytes() const { return bytes_; }
 
  private:
-  struct Buffers;
   struct Free {
-    void operator()(float* p) const;
+    void operator()(std::byte* p) const;
   };
-  void reserve(int threads);
-  void multiply_tile(const GemmProblem& problem, std::int64_t row, std::int64_t column, Tiling size,
-                     float* buffer) const;
+  std::byte* reserve(std::int64_t bytes);
 
-  const GemmKernels& kernels_;
-  std::vector<std::unique_ptr<float, Free>> buffers_;  ///< one a thread
+  Isa isa_;
+  std::unique_ptr<std::byte, Free> buffer_;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace titan::cpu

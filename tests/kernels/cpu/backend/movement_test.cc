@@ -63,7 +63,7 @@ constexpr std::int64_t kShapes[][3] = {{1, 1, 0},     {3, 5, 7},     {4, 33, 0},
 
 template <class F>
 void for_each_case(F f) {
-  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
+  for (const Isa isa : kAllIsas)
     for (const auto& [rows, cols, padding] : kShapes)
       if (isa <= best_isa()) f(isa, rows, cols, padding);
 }

@@ -1,8 +1,8 @@
 // Every GEMM path against a loop in double precision.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <initializer_list>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "kernels/base/bf16.h"
@@ -136,7 +136,9 @@ class Reference {
   std::vector<double> sums_, allowed_;
 };
 
-void check(const Case& x, GemmChoice choice, std::initializer_list<Isa> isas) {
+const Isa kBest[] = {best_isa()};
+
+void check(const Case& x, GemmChoice choice, std::span<const Isa> isas) {
   const Run before(x);
   const Reference reference(x, before);
   for (const Isa isa : isas) {
@@ -148,8 +150,6 @@ void check(const Case& x, GemmChoice choice, std::initializer_list<Isa> isas) {
     CHECK(after.c.gaps_intact());
   }
 }
-
-constexpr std::initializer_list<Isa> kAllIsas = {Isa::baseline, Isa::avx2, Isa::avx512};
 
 template <class F>
 void for_each_kind(F f) {
@@ -183,17 +183,17 @@ TEST_CASE("GEMM equals the double-precision loop on every instruction set") {
 TEST_CASE("GEMM by oneDNN equals the double-precision loop") {
   for (const auto& [m, n, k] : kShapes)
     for_each_kind([&, m = m, n = n, k = k](Case x) {
-      if (x.input == DType::bf16 && bf16_features(best_isa()).avx512_bf16 == false) return;
+      if (x.input == DType::bf16 && best_isa() < Isa::avx512_bf16) return;
       x.m = m, x.n = n, x.k = k, x.padding = n % 2 == 0 ? 0 : 3;
-      check(x, GemmChoice::onednn, {best_isa()});
+      check(x, GemmChoice::onednn, kBest);
     });
 }
 
 TEST_CASE("GEMM tiles larger than one block of every dimension") {
   check({.m = 401, .n = 801, .k = 270, .input = DType::bf16, .output = DType::bf16, .add = true},
-        GemmChoice::own, {best_isa()});
+        GemmChoice::own, kBest);
   check({.m = 401, .n = 801, .k = 270, .transpose_a = true, .transpose_b = false, .padding = 1},
-        GemmChoice::own, {best_isa()});
+        GemmChoice::own, kBest);
 }
 
 TEST_CASE("GEMM gives the same bits on any number of threads") {
@@ -217,10 +217,10 @@ TEST_CASE("GEMM gives the same bits on any number of threads") {
 
 TEST_CASE("GEMM over nothing") {
   for (const GemmChoice choice : {GemmChoice::own, GemmChoice::onednn}) {
-    check({.m = 0, .n = 5, .k = 3}, choice, {best_isa()});
-    check({.m = 5, .n = 0, .k = 3}, choice, {best_isa()});
-    check({.m = 5, .n = 4, .k = 0, .padding = 2}, choice, {best_isa()});
-    check({.m = 5, .n = 4, .k = 0, .add = true}, choice, {best_isa()});
+    check({.m = 0, .n = 5, .k = 3}, choice, kBest);
+    check({.m = 5, .n = 0, .k = 3}, choice, kBest);
+    check({.m = 5, .n = 4, .k = 0, .padding = 2}, choice, kBest);
+    check({.m = 5, .n = 4, .k = 0, .add = true}, choice, kBest);
   }
 }
 
@@ -243,33 +243,42 @@ TEST_CASE("The path of a GEMM depends on shape and machine only") {
   const GemmProblem decode{.m = 4, .n = 100, .k = 100, .b = {.transposed = true}, .input = DType::bf16};
   GemmProblem train = decode;
   train.m = 512;
-  const Bf16Features none, amx{.avx512_bf16 = true, .amx = true};
-  CHECK(choose_path(decode, GemmChoice::automatic, Isa::avx512, amx) == GemmPath::dots);
-  CHECK(choose_path(train, GemmChoice::automatic, Isa::avx512, amx) == GemmPath::onednn);
-  CHECK(choose_path(train, GemmChoice::automatic, Isa::avx512, none) == GemmPath::packed);
-  CHECK(choose_path(train, GemmChoice::own, Isa::avx512, amx) == GemmPath::packed);
-  CHECK(choose_path(decode, GemmChoice::onednn, Isa::avx2, none) == GemmPath::onednn);
+  CHECK(choose_path(decode, GemmChoice::automatic, Isa::amx) == GemmPath::dots);
+  CHECK(choose_path(train, GemmChoice::automatic, Isa::amx) == GemmPath::onednn);
+  CHECK(choose_path(train, GemmChoice::automatic, Isa::avx512_bf16) == GemmPath::packed);
+  CHECK(choose_path(train, GemmChoice::automatic, Isa::avx512) == GemmPath::packed);
+  CHECK(choose_path(train, GemmChoice::own, Isa::amx) == GemmPath::packed);
+  CHECK(choose_path(decode, GemmChoice::onednn, Isa::avx2) == GemmPath::onednn);
   train.input = DType::f32;
-  CHECK(choose_path(train, GemmChoice::automatic, Isa::avx512, amx) == GemmPath::packed);
+  CHECK(choose_path(train, GemmChoice::automatic, Isa::amx) == GemmPath::packed);
 }
 
-TEST_CASE("GEMM tiles keep threads busy and stay within the buffers") {
-  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
-    const GemmKernels& kernels = gemm_kernels(isa);
-    for (const std::int64_t m : {1, 100, 1024, 8192})
-      for (const std::int64_t n : {1, 256, 1536, 32000})
-        for (const int threads : {1, 2, 16, 64}) {
-          const Tiling t = choose_tiling(m, n, threads, kernels);
-          INFO(m << " x " << n << " on " << threads << ": " << t.rows << " x " << t.columns);
-          CHECK(t.rows % kernels.tile_rows == 0);
-          CHECK(t.columns % kernels.tile_columns == 0);
-          CHECK(t.rows <= 384 + kernels.tile_rows);
-          CHECK(t.columns <= 288 + kernels.tile_columns);
-          const std::int64_t tiles = ((m + t.rows - 1) / t.rows) * ((n + t.columns - 1) / t.columns);
-          const std::int64_t rounds = (tiles + threads - 1) / threads;
-          if (m * n >= 1024 * 1536) CHECK(tiles * 8 >= rounds * threads * 7);
-        }
-  }
+TEST_CASE("GEMM blocks keep threads busy, and their buffers are small") {
+  for (const Isa isa : kAllIsas)
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const PackedKernels& kernels = packed_kernels(isa, dtype);
+      for (const std::int64_t m : {1, 100, 1024, 8192})
+        for (const std::int64_t n : {1, 256, 1536, 32000})
+          for (const std::int64_t k : {1, 768, 8192, 128256})
+            for (const int threads : {1, 2, 16, 64}) {
+              const Blocking x = choose_blocking({.m = m, .n = n, .k = k, .input = dtype}, threads, kernels);
+              INFO(m << " x " << n << " x " << k << " on " << threads << ": " << x.rows << " x "
+                     << x.group_columns << " of " << x.packed_columns);
+              CHECK(x.rows % kernels.tile_rows == 0);
+              CHECK(x.packed_columns % kernels.tile_columns == 0);
+              CHECK(x.group_columns % kernels.tile_columns == 0);
+              CHECK(x.tile_columns % kernels.tile_columns == 0);
+              CHECK(x.tile_columns <= x.group_columns);
+              CHECK(x.rows <= 384 + kernels.tile_rows);
+              CHECK(kernels.panel_bytes(x.packed_columns, k) <=
+                    std::max<std::int64_t>(33 << 20, kernels.panel_bytes(288, k)));
+              if (x.keeps_a) CHECK(kernels.panel_bytes(x.rows, k) <= 2 << 20);
+              const std::int64_t items =
+                  ((m + x.rows - 1) / x.rows) * ((x.packed_columns + x.group_columns - 1) / x.group_columns);
+              const std::int64_t rounds = (items + threads - 1) / threads;
+              if (m >= 1024 && n >= 1536 && k < 10000) CHECK(items * 8 >= rounds * threads * 7);
+            }
+    }
 }
 
 }  // namespace

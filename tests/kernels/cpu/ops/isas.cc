@@ -6,7 +6,7 @@ namespace titan::op_test {
 
 std::vector<cpu::Isa> isas() {
   std::vector<cpu::Isa> all;
-  for (const cpu::Isa isa : {cpu::Isa::baseline, cpu::Isa::avx2, cpu::Isa::avx512})
+  for (const cpu::Isa isa : cpu::kAllIsas)
     if (isa <= cpu::best_isa()) all.push_back(isa);
   return all;
 }

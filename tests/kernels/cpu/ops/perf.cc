@@ -28,9 +28,7 @@ double best_time(FunctionRef<void()> f) {
 }
 
 const PeakKernels& peak_kernels(cpu::Isa isa) {
-  return isa == cpu::Isa::avx512 ? cpu::avx512::kPeak
-         : isa == cpu::Isa::avx2 ? cpu::avx2::kPeak
-                                 : cpu::baseline::kPeak;
+  return cpu::choose(isa, cpu::baseline::kPeak, cpu::avx2::kPeak, cpu::avx512::kPeak);
 }
 
 double measure_flops(const cpu::Team& team, cpu::Isa isa) {
