@@ -50,6 +50,7 @@ std::vector<std::vector<KeyBlock>> key_blocks(const Context& context, const Oper
 }
 
 const AttentionKernels& attention_kernels(Isa isa) {
+  if (isa >= Isa::avx512_bf16) return avx512_bf16::kAttentionKernels;
   return choose(isa, baseline::kAttentionKernels, avx2::kAttentionKernels, avx512::kAttentionKernels);
 }
 

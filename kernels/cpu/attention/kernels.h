@@ -107,6 +107,9 @@ extern const AttentionKernels kAttentionKernels;
 namespace avx512 {
 extern const AttentionKernels kAttentionKernels;
 }
+namespace avx512_bf16 {
+extern const AttentionKernels kAttentionKernels;
+}
 
 const AttentionKernels& attention_kernels(Isa isa);
 

@@ -9,6 +9,7 @@ namespace titan::op_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kProbabilityError = 1.0 / 256;  ///< rounded to bf16, relative
 
 /// What the queries of a sequence may see.
 enum class Scene {
@@ -128,6 +129,7 @@ void emit_attention(Emit emit, Dims d, Scene scene, DType dtype, std::int64_t pa
             attend(op, contents, row, head, kv_length < 0 ? op.k.rows : kv_length, contents[op.out]);
   });
   c.growth = 64;
+  c.bf16_error = op.q.dtype == DType::bf16 ? kProbabilityError : 0;
   emit(c);
 }
 
@@ -256,6 +258,7 @@ void emit_grad(Emit emit, Dims d, Scene scene, GradOptions o) {
   Case c = make.finish(
       op, [op](Contents& contents) { attention_grad_reference(op, contents); }, gradient);
   c.growth = 128;
+  c.bf16_error = op.q.dtype == DType::bf16 ? kProbabilityError : 0;
   emit(c);
 }
 

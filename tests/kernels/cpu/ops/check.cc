@@ -33,8 +33,8 @@ double rounding(DType dtype) {
 }
 
 /// The first element that is too far from `want`, as text; empty when there is none.
-std::string first_difference(const Memory& memory, const Operand& o, const Matrix& want, double growth) {
-  const double scale = rounding(o.dtype) == 0 ? 0 : growth * std::ldexp(1.0, -24) * largest(want);
+std::string first_difference(const Memory& memory, const Operand& o, const Matrix& want, double error) {
+  const double scale = rounding(o.dtype) == 0 ? 0 : error * largest(want);
   for (std::int64_t r = 0; r < o.rows; ++r)
     for (std::int64_t c = 0; c < o.cols; ++c) {
       const double w = want(r, c), got = memory.element(o, r, c);
@@ -46,11 +46,12 @@ std::string first_difference(const Memory& memory, const Operand& o, const Matri
   return {};
 }
 
-void check_results(const Case& c, const Memory& memory, const Contents& want) {
+void check_results(const Case& c, const Memory& memory, const Contents& want, cpu::Isa isa) {
+  const double error = c.growth * std::ldexp(1.0, -24) + (isa >= cpu::Isa::avx512_bf16 ? c.bf16_error : 0);
   for_each_operand(c.op, [&](const Operand& o, Access access, std::string_view name) {
     INFO(name);
     CHECK(memory.guards_intact(o));
-    if (is_result(access)) CHECK(first_difference(memory, o, want[o], c.growth) == "");
+    if (is_result(access)) CHECK(first_difference(memory, o, want[o], error) == "");
     if (access == Access::in) CHECK(first_difference(memory, o, c.contents[o], 0) == "");
   });
 }
@@ -113,11 +114,11 @@ void check(const Case& c) {
     Memory memory(c);
     memory.reset(c, false);
     memory.run(c, 2, isa, false);
-    check_results(c, memory, added);
+    check_results(c, memory, added, isa);
 
     memory.reset(c, true);
     memory.run(c, 1, isa, true);
-    check_results(c, memory, overwritten);
+    check_results(c, memory, overwritten, isa);
     const std::string bits = snapshot(memory, c.op);
     for (const int threads : {2, 3}) {
       INFO(threads << " threads");

@@ -74,7 +74,10 @@ struct Case {
   /// Error of the f32 arithmetic, in units of 2^-24 of the largest element of the operand: about the square
   /// root of the longest sum. The rounding to the operand's dtype comes on top.
   double growth = 16;
-  Gradient gradient;  ///< of a backward op
+  Gradient gradient = {};  ///< of a backward op
+  /// On machines that multiply bf16: error of an intermediate that is rounded to it, relative to the largest
+  /// element of the operand.
+  double bf16_error = 0;
 };
 
 /// Makes the operands of one case.
