@@ -5,6 +5,8 @@
 #include "app/command.h"
 #include "app/trainer/session.h"
 #include "engine/model/config.h"
+#include "engine/profile/profile.h"
+#include "engine/profile/trace.h"
 #include "engine/program/dump.h"
 #include "engine/recipe/recipe.h"
 #include "kernels/cost/machine.h"
@@ -23,7 +25,10 @@ class PlanCommand final : public Subcommand {
     command->add_flag("--dump", dump_, "Print the step program, a line a node");
     command->add_flag("--unroll", unroll_,
                       "With --dump: the whole step, with micro-batches, slots and waits");
-    command->add_option("--program", program_, "With --dump: initialize, refresh, train or evaluate")
+    command->add_option("--trace", trace_,
+                        "Write the predicted step to this file, for chrome://tracing or ui.perfetto.dev");
+    command
+        ->add_option("--program", program_, "With --dump or --trace: initialize, refresh, train or evaluate")
         ->capture_default_str();
     return command;
   }
@@ -33,9 +38,15 @@ class PlanCommand final : public Subcommand {
     report_unsupported(recipe);
     const Machine machine = local_machine(recipe);
     const Job job = compile(recipe, Mesh(), machine);
+    if ((dump_ || !trace_.empty()) && !job.has(program_))
+      throw UsageError(fmt::format("--program {}: this recipe has no such program", program_));
+    if (!trace_.empty()) {
+      const Program& program = job.program(program_);
+      write_trace(trace_, program, predict(program, machine),
+                  {.title = fmt::format("{}, predicted on {}", program_, machine.name),
+                   .persistent_bytes = job.placement.space(Space::device).persistent_bytes});
+    }
     if (dump_) {
-      if (!job.has(program_))
-        throw UsageError(fmt::format("--program {}: this recipe has no such program", program_));
       fmt::print("{}", dump(job.program(program_), {.values = !unroll_,
                                                     .unroll = unroll_,
                                                     .placement = &job.placement,
@@ -60,7 +71,7 @@ class PlanCommand final : public Subcommand {
 
   RecipeArguments recipe_;
   bool json_ = false, dump_ = false, unroll_ = false;
-  std::string program_ = "train";
+  std::string program_ = "train", trace_;
 };
 
 }  // namespace

@@ -23,6 +23,8 @@
 #include "engine/metrics/step_metrics.h"
 #include "engine/metrics/throughput.h"
 #include "engine/optim/schedule.h"
+#include "engine/profile/profile.h"
+#include "engine/profile/trace.h"
 #include "engine/recipe/recipe.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/cost/machine.h"
@@ -197,7 +199,9 @@ class Trainer {
     const auto valid = static_cast<float>(std::max<std::int64_t>(1, batch.valid_tokens));
     executor.write(program_, p.at("valid_tokens"), &valid);
 
-    executor.run(program_);
+    const bool traced = trace_due();
+    executor.run(program_, traced ? &node_times_ : nullptr);
+    if (traced) write_step_trace();
 
     const float loss = read_scalar(executor, program_, p.at("loss")),
                 norm = read_scalar(executor, program_, p.at("grad_norm"));
@@ -210,6 +214,26 @@ class Trainer {
     if (state_.step == 1 || state_.step % recipe_.metrics.log_freq == 0 ||
         state_.step == recipe_.training.steps)
       log(loss, norm, scalars.lr);
+  }
+
+  /// The last `profiler_active` of every `profile_freq` steps.
+  bool trace_due() const {
+    const Recipe::Profiling& p = recipe_.profiling;
+    return p.enable_profiling && state_.step % p.profile_freq >= p.profile_freq - p.profiler_active;
+  }
+
+  void write_step_trace() const {
+    const Program& program = session_->job().programs[static_cast<std::size_t>(program_)];
+    const std::filesystem::path path = std::filesystem::path(recipe_.job.dump_folder) /
+                                       recipe_.profiling.save_traces_folder /
+                                       fmt::format("iteration_{}", state_.step + 1) / "rank0_trace.json";
+    write_trace(path, program, node_times_,
+                {.title = fmt::format("titan, step {}", state_.step + 1),
+                 .persistent_bytes = session_->job().placement.space(Space::device).persistent_bytes});
+    double end = 0;
+    for (const CommandTime& t : node_times_) end = std::max(end, t.end);
+    spdlog::info("Trace of step {} in {}; where its time went:\n{}", state_.step + 1, path.string(),
+                 share_table(share_by_op(program, node_times_, *machine_), end));
   }
 
   /// The program has left weights and moments as they were (its stop flag); nothing of this step is kept or
@@ -310,6 +334,7 @@ class Trainer {
   std::int64_t epoch_ = -1;
   int program_ = 0;
   ThroughputMeter meter_;
+  std::vector<CommandTime> node_times_;  ///< of a traced step
   std::unique_ptr<Checkpointer> checkpointer_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<BatchLoader> loader_;

@@ -4,7 +4,6 @@
 
 #include "engine/program/dump.h"
 #include "kernels/base/error.h"
-#include "kernels/op/backend.h"
 
 namespace titan {
 
@@ -80,10 +79,11 @@ const Executor::Prepared& Executor::prepared(int index) {
   return *slot;
 }
 
-void Executor::run(int index) {
+void Executor::run(int index, std::vector<CommandTime>* times) {
   const Prepared& p = prepared(index);
+  if (times != nullptr) times->assign(p.commands.size(), {});
   try {
-    backend_.execute(p.commands, communicators_);
+    backend_.execute(p.commands, communicators_, times != nullptr ? *times : std::span<CommandTime>());
   } catch (const CommandError& error) {
     const Program& program = job_.programs[static_cast<std::size_t>(index)];
     throw NodeError(fmt::format("{}\n  in program {}: {}", error.what(), program.name,

@@ -11,11 +11,9 @@
 
 #include "engine/program/job.h"
 #include "engine/program/order.h"
+#include "kernels/op/backend.h"
 
 namespace titan {
-
-class Backend;
-class CommunicatorSet;
 
 /// A node failed: its line as dump prints it, and why.
 class NodeError : public std::runtime_error {
@@ -32,8 +30,9 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// Runs a program's whole timeline; returns when all lanes have finished.
-  void run(int program);
+  /// Runs a program's whole timeline; returns when all lanes have finished. `times`, if given, gets when each
+  /// node of the unrolled program ran.
+  void run(int program, std::vector<CommandTime>* times = nullptr);
 
   /// Copies between host memory and a contiguous value, whole. Not while a program runs.
   void write(int program, ValueId value, const void* from, int instance = 0);

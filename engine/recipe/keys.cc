@@ -35,8 +35,7 @@ constexpr Support kNoPipeline = no_effect("the run has one pipeline stage");
 constexpr Support kNoPipelineYet = default_only("the run has one pipeline stage");
 constexpr Support kNoExperts = default_only("Llama 3 has no experts", "1");
 constexpr Support kNoExpertsHere = no_effect("Llama 3 has no experts");
-constexpr Support kNoProfilerYet = default_only("profiling is not implemented yet");
-constexpr Support kOnlyProfiler = no_effect("profiling is not implemented yet");
+constexpr Support kNoWarmUp = no_effect("titan's profiler only reads the clock and needs no warming up");
 constexpr Support kOnlyFloat8 = no_effect("Float8 is not implemented yet");
 constexpr Support kOnlyMx = no_effect("MX formats are not implemented");
 constexpr Support kNoTorchFt =
@@ -53,15 +52,15 @@ constexpr Key kKeys[] = {
     {KEY(job.save_config_file), "write that recipe to this file in the dump folder"},
     {KEY(job.custom_config_module), "Python module with more keys", anything(), kNoModule},
 
-    {KEY(profiling.enable_profiling), "write traces of steps", anything(), kNoProfilerYet},
-    {KEY(profiling.save_traces_folder), "folder of the traces, in the dump folder", non_empty(),
-     kOnlyProfiler},
-    {KEY(profiling.profile_freq), "steps from one trace to the next", at_least(1), kOnlyProfiler},
-    {KEY(profiling.profiler_active), "steps in a trace", at_least(1), kOnlyProfiler},
+    {KEY(profiling.enable_profiling), "write traces of steps", anything()},
+    {KEY(profiling.save_traces_folder), "folder of the traces, in the dump folder", non_empty()},
+    {KEY(profiling.profile_freq), "steps from one trace to the next", at_least(1)},
+    {KEY(profiling.profiler_active), "steps traced each time, a file each", at_least(1)},
     {KEY(profiling.profiler_warmup), "steps before a trace that warm the profiler up", at_least(0),
-     kOnlyProfiler},
+     kNoWarmUp},
     {KEY(profiling.enable_memory_snapshot), "write snapshots of the memory", anything(), kUsePlan},
-    {KEY(profiling.save_memory_snapshot_folder), "folder of the snapshots", non_empty(), kOnlyProfiler},
+    {KEY(profiling.save_memory_snapshot_folder), "folder of the snapshots", non_empty(),
+     no_effect("`titan plan` prints the memory of a run")},
 
     {KEY(metrics.log_freq), "steps from one log line to the next", at_least(1)},
     {KEY(metrics.enable_tensorboard), "write TensorBoard event files"},

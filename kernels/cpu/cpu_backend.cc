@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -34,8 +35,14 @@ bool binds(const CpuOptions& options) {
 class Execution {
  public:
   Execution(std::span<const Command> commands, const std::vector<std::unique_ptr<Lane>>& lanes, Isa isa,
-            CommunicatorSet* communicators)
-      : commands_(commands), lanes_(lanes), isa_(isa), communicators_(communicators), queues_(lanes.size()) {
+            CommunicatorSet* communicators, std::span<CommandTime> times)
+      : commands_(commands),
+        lanes_(lanes),
+        isa_(isa),
+        communicators_(communicators),
+        times_(times),
+        queues_(lanes.size()) {
+    TITAN_CHECK(times.empty() || times.size() == commands.size());
     for (std::size_t i = 0; i < commands.size(); ++i) enqueue(i);
   }
 
@@ -62,7 +69,7 @@ class Execution {
   void run_lane(std::size_t lane) {
     for (const std::size_t index : queues_[lane]) {
       try {
-        run_command(commands_[index]);
+        run_command(index);
       } catch (const Cancelled&) {
         return;
       } catch (const std::exception& error) {
@@ -71,7 +78,10 @@ class Execution {
     }
   }
 
-  void run_command(const Command& command) {
+  double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  void run_command(std::size_t index) {
+    const Command& command = commands_[index];
     Lane& lane = *lanes_[command.lane];
     if (command.waits.empty()) lane.progress().wait_for(0);  // throws when another lane has failed
     for (const Wait& wait : command.waits) lanes_[wait.lane]->progress().wait_for(wait.ticket);
@@ -81,7 +91,9 @@ class Execution {
                           .gemm = &lane.gemm(),
                           .communicators = communicators_,
                           .lane = command.lane};
+    if (!times_.empty()) times_[index].begin = now();
     std::visit([&](const auto& op) { cpu::run(op, context); }, *command.op);
+    if (!times_.empty()) times_[index].end = now();
     lane.progress().advance();
   }
 
@@ -95,10 +107,14 @@ class Execution {
     if (communicators_ != nullptr) communicators_->abort_all();
   }
 
+  using Clock = std::chrono::steady_clock;
+
   std::span<const Command> commands_;
   const std::vector<std::unique_ptr<Lane>>& lanes_;
   Isa isa_;
   CommunicatorSet* communicators_;
+  std::span<CommandTime> times_;
+  Clock::time_point start_ = Clock::now();
   std::vector<std::vector<std::size_t>> queues_;  ///< indices into commands_, by lane
   std::mutex error_mutex_;
   std::optional<CommandError> error_;
@@ -124,9 +140,10 @@ class CpuBackend : public Backend {
     return data;
   }
 
-  void execute(std::span<const Command> commands, CommunicatorSet* communicators) override {
+  void execute(std::span<const Command> commands, CommunicatorSet* communicators,
+               std::span<CommandTime> times) override {
     for (const Command& command : commands) reserve_lanes(command.lane + 1);
-    Execution(commands, lanes_, options_.isa, communicators).run();
+    Execution(commands, lanes_, options_.isa, communicators, times).run();
   }
 
   void upload(const void* from, std::byte* to, std::int64_t bytes) override { std::memcpy(to, from, bytes); }

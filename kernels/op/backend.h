@@ -39,6 +39,11 @@ struct Command {
   bool signals = false;         ///< another lane waits for this ticket
 };
 
+/// When a command ran: seconds since its execution began.
+struct CommandTime {
+  double begin = 0, end = 0;
+};
+
 /// A command failed: which one, and why. The executor adds the node's name.
 class CommandError : public std::runtime_error {
  public:
@@ -56,8 +61,9 @@ class Backend {
   /// not enough.
   virtual std::byte* allocate(Space space, std::int64_t bytes) = 0;
   /// Runs the commands; returns when all lanes have finished. The first error cancels the others and is
-  /// thrown as CommandError.
-  virtual void execute(std::span<const Command> commands, CommunicatorSet* communicators) = 0;
+  /// thrown as CommandError. `times`, unless empty, has one entry a command and is filled in.
+  virtual void execute(std::span<const Command> commands, CommunicatorSet* communicators,
+                       std::span<CommandTime> times) = 0;
   /// Blocking copies between caller memory and backend memory.
   virtual void upload(const void* from, std::byte* to, std::int64_t bytes) = 0;
   virtual void download(const std::byte* from, void* to, std::int64_t bytes) = 0;

@@ -37,6 +37,47 @@ TEST_CASE("a run trains, validates, saves, and its loss falls") {
   CHECK(run.out.empty());
 }
 
+TEST_CASE("a traced step shows every node, and the memory that was planned") {
+  const TempDir folder;
+  const auto recipe =
+      small_run(folder.path(), {"--training.steps=8", "--profiling.enable_profiling",
+                                "--profiling.profile_freq=4", "--profiling.profiler_active=2",
+                                "--profiling.profiler_warmup=1", "--validation.enable=false"});
+  const Run run = run_titan(recipe);
+  INFO(run.err);
+  REQUIRE(run.exit == 0);
+  CHECK_THAT(run.err, Contains("where its time went") && Contains("gemm"));
+  std::vector<std::string> plan = recipe;
+  plan[0] = "plan";
+  plan.emplace_back("--json");
+  plan.emplace_back("--trace=" + (folder / "predicted.json").string());
+  const Run planned = run_titan(plan);
+  REQUIRE(planned.exit == 0);
+  const auto program = nlohmann::json::parse(planned.out)["programs"]["train"];
+  std::vector<std::filesystem::path> traces{folder / "predicted.json"};
+  for (const int step : {3, 4, 7, 8})
+    traces.push_back(folder / "out" / "profile_traces" / ("iteration_" + std::to_string(step)) /
+                     "rank0_trace.json");
+  for (const auto& path : traces) {
+    INFO(path);
+    std::ifstream file(path);
+    REQUIRE(file);
+    std::int64_t slices = 0, most = 0;
+    double last_end = 0;
+    const auto trace = nlohmann::json::parse(file);
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] == "C") most = std::max(most, event["args"]["transient"].get<std::int64_t>());
+      if (event["ph"] != "X") continue;
+      ++slices;
+      CHECK(event["ts"].get<double>() >= last_end - 2e-3);  // one lane: one after another
+      last_end = event["ts"].get<double>() + event["dur"].get<double>();
+    }
+    CHECK(slices == program["nodes"]);
+    CHECK(most == program["largest_live_set_bytes"]);
+  }
+  CHECK(!std::filesystem::exists(folder / "out" / "profile_traces" / "iteration_5"));
+}
+
 TEST_CASE("a resumed run is the uninterrupted run, bit for bit") {
   const TempDir whole, parts;
   REQUIRE(run_titan(small_run(whole.path())).exit == 0);

@@ -24,7 +24,9 @@ class RecordingBackend final : public Backend {
     blocks.push_back({space, bytes, std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes))});
     return blocks.back().memory.get();
   }
-  void execute(std::span<const Command> list, CommunicatorSet*) override {
+  void execute(std::span<const Command> list, CommunicatorSet*, std::span<CommandTime> times) override {
+    for (std::size_t i = 0; i < times.size(); ++i)
+      times[i] = {static_cast<double>(i), static_cast<double>(i) + 1};
     commands.assign(list.begin(), list.end());
     if (fail_at >= 0) throw CommandError(static_cast<std::size_t>(fail_at), "out of order");
   }

@@ -66,7 +66,7 @@ TEST_CASE("lanes wait for each other: a chain through four lanes, many times") {
   Wait last = list.add(0, fill(1, kN, 1));
   for (int i = 0; i < kLanes * kRounds; ++i) last = list.add((i + 1) % kLanes, add(0, 1, 0, kN), {last});
   for (int repeat = 0; repeat < 10; ++repeat) {
-    backend->execute(list.commands(), nullptr);
+    backend->execute(list.commands(), nullptr, {});
     CHECK(first(list.commands()[0].binding.addresses[0]) == kLanes * kRounds);
   }
 }
@@ -79,7 +79,7 @@ TEST_CASE("lanes fan out and join") {
   const Wait left = list.add(1, add(0, 0, 1, kN), {start}), right = list.add(2, add(0, 0, 2, kN), {start});
   const Wait join = list.add(0, add(1, 2, 3, kN), {left, right});
   list.add(1, add(3, 3, 1, kN), {join});
-  backend->execute(list.commands(), nullptr);
+  backend->execute(list.commands(), nullptr, {});
   CHECK(first(list.commands()[0].binding.addresses[1]) == 8);
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("the first error cancels the other lanes and names its command") {
   list.add(2, fill(2, 4, 5), {failed});
   list.add(0, fill(1, 4, 5), {failed, {2, 1}});
   try {
-    backend->execute(list.commands(), nullptr);
+    backend->execute(list.commands(), nullptr, {});
     FAIL("no error");
   } catch (const CommandError& error) {
     CHECK(error.index() == 1);
@@ -101,7 +101,7 @@ TEST_CASE("the first error cancels the other lanes and names its command") {
   CHECK(first(list.commands()[0].binding.addresses[2]) == 0);
   CommandList good(values(*backend, 1, 4));  // the backend still works
   good.add(2, fill(0, 4, 7));
-  backend->execute(good.commands(), nullptr);
+  backend->execute(good.commands(), nullptr, {});
   CHECK(first(good.commands()[0].binding.addresses[0]) == 7);
 }
 
@@ -110,11 +110,11 @@ TEST_CASE("a wait for a command that comes later, or a wrong ticket, is refused 
   CommandList late(values(*backend, 1, 4));
   late.add(0, fill(0, 4, 1), {{1, 1}});
   late.add(1, fill(0, 4, 1), {{0, 1}});
-  CHECK_THROWS_AS(backend->execute(late.commands(), nullptr), InternalError);
+  CHECK_THROWS_AS(backend->execute(late.commands(), nullptr, {}), InternalError);
   CommandList wrong(values(*backend, 1, 4));
   wrong.add(0, fill(0, 4, 1));
   wrong.mutable_commands()[0].ticket = 2;
-  CHECK_THROWS_AS(backend->execute(wrong.commands(), nullptr), InternalError);
+  CHECK_THROWS_AS(backend->execute(wrong.commands(), nullptr, {}), InternalError);
 }
 
 TEST_CASE("an accumulating GEMM overwrites where the binding says so") {
@@ -131,7 +131,7 @@ TEST_CASE("an accumulating GEMM overwrites where the binding says so") {
   list.add(0, fill(2, 4, 100));
   list.add(0, gemm, {}, 0b100);
   list.add(0, gemm);
-  backend->execute(list.commands(), nullptr);
+  backend->execute(list.commands(), nullptr, {});
   CHECK(first(list.commands()[0].binding.addresses[2]) == 4);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("an axis of one rank is a copy") {
                        .recvs = {operand<Out>(4, DType::f32, 1, 4)},
                        .send_peers = {0},
                        .recv_peers = {0}});
-  backend->execute(list.commands(), nullptr);
+  backend->execute(list.commands(), nullptr, {});
   const auto* addresses = list.commands()[0].binding.addresses;
   CHECK(first(addresses[1]) == 3);
   CHECK(first(addresses[2]) == 6);
@@ -191,7 +191,7 @@ TEST_CASE("thread ranks: compute and two communication lanes") {
              ReduceScatter{.full = operand<In>(1, DType::f32, kRanks, kN),
                            .shard = operand<Result>(2, DType::f32, 1, kN)},
              {doubled});
-    for (int repeat = 0; repeat < 5; ++repeat) backend.execute(list.commands(), &set);
+    for (int repeat = 0; repeat < 5; ++repeat) backend.execute(list.commands(), &set, {});
     gathered[rank] = first(list.commands()[0].binding.addresses[1] + 2 * kN * sizeof(float));
     scattered[rank] = first(list.commands()[0].binding.addresses[2]);
   });
@@ -209,7 +209,7 @@ TEST_CASE("a failing rank wakes the ranks that wait for it") {
     list.add(1, AllReduce{.x = operand<In>(0, DType::f32, 1, 1), .y = operand<Out>(1, DType::f32, 1, 1)},
              rank == 0 ? std::initializer_list<Wait>{{0, 1}} : std::initializer_list<Wait>{});
     try {
-      backend.execute(list.commands(), &set);
+      backend.execute(list.commands(), &set, {});
     } catch (const CommandError& error) {
       errors[rank] = error.what();
     }
