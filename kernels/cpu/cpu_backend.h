@@ -13,7 +13,7 @@ namespace titan::cpu {
 struct CpuOptions {
   int threads = 0;  ///< compute threads; 0 = all processors this process may use. 1 = no OpenMP at all
   Isa isa = best_isa();
-  GemmChoice gemm = GemmChoice::automatic;
+  GemmChoice gemm = asked_gemm_choice();
   bool bind = true;  ///< one thread a processor, when the team fills all processors this process may use
 };
 

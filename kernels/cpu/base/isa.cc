@@ -1,5 +1,8 @@
 #include "kernels/cpu/base/isa.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <string_view>
 
@@ -7,6 +10,12 @@
 
 namespace titan::cpu {
 namespace {
+
+/// Linux gives tiles to a process that asks (Documentation/arch/x86/xstate.rst); its threads have them too.
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
 
 Isa machine_isa() {
   __builtin_cpu_init();
@@ -17,7 +26,7 @@ Isa machine_isa() {
   if (!avx512) return avx2 ? Isa::avx2 : Isa::baseline;
   if (!__builtin_cpu_supports("avx512bf16")) return Isa::avx512;
   const bool amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16");
-  return amx ? Isa::amx : Isa::avx512_bf16;
+  return amx && may_use_tiles() ? Isa::amx : Isa::avx512_bf16;
 }
 
 }  // namespace

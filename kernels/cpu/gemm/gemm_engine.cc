@@ -1,5 +1,9 @@
 #include "kernels/cpu/gemm/gemm_engine.h"
 
+#include <cstdlib>
+#include <string_view>
+
+#include "kernels/base/error.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/gemm/gemm_kernels.h"
 #include "kernels/cpu/gemm/onednn_gemm.h"
@@ -14,6 +18,15 @@ constexpr std::int64_t kFewRows = 8;  ///< up to here packing the weights costs 
 const char* to_string(GemmPath path) {
   constexpr const char* kNames[] = {"dots", "packed", "onednn"};
   return kNames[static_cast<int>(path)];
+}
+
+GemmChoice asked_gemm_choice() {
+  const char* asked = std::getenv("TITAN_CPU_GEMM");
+  const std::string_view text = asked == nullptr ? "" : asked;
+  if (text.empty() || text == "automatic") return GemmChoice::automatic;
+  if (text == "onednn") return GemmChoice::onednn;
+  if (text == "own") return GemmChoice::own;
+  throw UserError(fmt::format("TITAN_CPU_GEMM is '{}'; use automatic, onednn or own, or unset it", text));
 }
 
 const DotKernels& dot_kernels(Isa isa) { return choose(isa, baseline::kDots, avx2::kDots, avx512::kDots); }

@@ -16,6 +16,10 @@ class OneDnnGemm;
 /// `automatic` is the measured choice; the others force one library (tests, comparisons).
 enum class GemmChoice { automatic, onednn, own };
 
+/// TITAN_CPU_GEMM=automatic|onednn|own in the environment (comparisons); unset: automatic. Anything else is a
+/// UserError.
+GemmChoice asked_gemm_choice();
+
 /// dots: few rows against row-major weights, limited by reading them; packed: titan's own; onednn: oneDNN
 /// matmul.
 enum class GemmPath { dots, packed, onednn };

@@ -77,4 +77,9 @@ namespace avx512_bf16 {
 extern const PackedKernels kFromBf16;
 }
 
+// Panels of tiles.
+namespace amx {
+extern const PackedKernels kFromBf16;
+}
+
 }  // namespace titan::cpu

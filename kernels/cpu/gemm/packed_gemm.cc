@@ -138,7 +138,8 @@ class Product {
 
 const PackedKernels& packed_kernels(Isa isa, DType input) {
   if (input == DType::f32) return choose(isa, baseline::kFromF32, avx2::kFromF32, avx512::kFromF32);
-  if (isa >= Isa::avx512_bf16) return avx512_bf16::kFromBf16;
+  if (isa == Isa::amx) return amx::kFromBf16;
+  if (isa == Isa::avx512_bf16) return avx512_bf16::kFromBf16;
   return choose(isa, baseline::kFromBf16, avx2::kFromBf16, avx512::kFromBf16);
 }
 
