@@ -15,6 +15,13 @@ TITAN_INLINE vfloat multiply_add(uint32_t a, __m512i b, vfloat sum) {
 
 TITAN_INLINE __mmask32 first_lanes(int64_t n) { return n >= 32 ? 0xffffffffu : n <= 0 ? 0u : (1u << n) - 1; }
 
+/// The pairs of sixteen columns of two rows.
+TITAN_INLINE __m512i interleave(const half* even, const half* odd) {
+  const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)even));
+  const __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)odd));
+  return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+}
+
 /// The pairs of sixteen columns of two rows, of which those from `columns` on are zero; no odd row: zeros.
 TITAN_INLINE __m512i interleave(const half* even, const half* odd, int64_t columns) {
   const __mmask16 mask = (__mmask16)(first_lanes(columns) & 0xffffu);

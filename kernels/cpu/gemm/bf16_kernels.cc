@@ -9,6 +9,9 @@ struct PairPanels {
   typedef uint32_t Element;
   typedef __m512i Vector;
   static constexpr int kRows = 8, kVectors = 3, kDepthUnit = 2;
+  static constexpr bool kReadsRows = true;
+  TITAN_INLINE void store_vector(float* p, vfloat v) { store(p, v); }
+  TITAN_INLINE void store_vector(half* p, vfloat v) { store_rounded(p, v); }
   TITAN_INLINE __m512i load_vector(const uint32_t* p) { return _mm512_loadu_si512(p); }
   TITAN_INLINE vfloat multiply_add(uint32_t a, __m512i b, vfloat sum) {
     return TITAN_ISA::multiply_add(a, b, sum);
@@ -34,16 +37,20 @@ TITAN_INLINE void store_items(__m512i v, int64_t item, int64_t steps, int64_t st
 template <int kPanel>
 void pack_contiguous_items(const half* x, int64_t pitch, int64_t items, int64_t depth, uint32_t* out) {
   const int64_t steps = (depth + 1) / 2, padded = (items + kPanel - 1) / kPanel * kPanel;
-  for (int64_t step = 0; step < steps; ++step) {
-    const half *even = x + 2 * step * pitch, *odd = even + pitch;
-    const bool has_odd = 2 * step + 1 < depth;
-    for (int64_t i = 0; i < padded; i += 16) {
-      const __m512i pairs = interleave(even + i, has_odd ? odd + i : nullptr, items - i);
-      if (kPanel == 8 && i + 8 >= padded)
-        _mm256_storeu_si256((__m256i*)(out + i * steps + step * 8), _mm512_castsi512_si256(pairs));
-      else
-        store_items<kPanel>(pairs, i, steps, step, out);
-    }
+  constexpr int64_t kGroup =
+      4;  // steps at a time: whole cache lines of each panel, whose starts share cache sets
+  for (int64_t first = 0; first < steps; first += kGroup) {
+    const int64_t end = first + kGroup < steps ? first + kGroup : steps;
+    for (int64_t i = 0; i < padded; i += 16)
+      for (int64_t step = first; step < end; ++step) {
+        const half *even = x + 2 * step * pitch + i, *odd = 2 * step + 1 < depth ? even + pitch : nullptr;
+        const __m512i pairs =
+            i + 16 <= items && odd != nullptr ? interleave(even, odd) : interleave(even, odd, items - i);
+        if (kPanel == 8 && i + 8 >= padded)
+          _mm256_storeu_si256((__m256i*)(out + i * steps + step * 8), _mm512_castsi512_si256(pairs));
+        else
+          store_items<kPanel>(pairs, i, steps, step, out);
+      }
   }
 }
 
@@ -91,6 +98,7 @@ const PackedKernels kFromBf16 = {.tile_rows = PairPanels::kRows,
                                  .depth = kDepth,
                                  .depth_unit = PairPanels::kDepthUnit,
                                  .element_bytes = sizeof(half),
+                                 .reads_rows = PairPanels::kReadsRows,
                                  .pack_a = pack<PairPanels::kRows>,
                                  .pack_b = pack<kColumns>,
                                  .multiply_to_f32 = multiply_block<PairPanels, float>,

@@ -14,7 +14,12 @@ struct FloatPanels {
   typedef float Element;
   typedef vfloat Vector;
   static constexpr int kVectors = kWidth == 4 ? 2 : 3, kRows = kWidth == 16 ? 8 : 4, kDepthUnit = 1;
+  static constexpr bool kReadsRows = false;
   TITAN_INLINE vfloat load_vector(const float* p) { return load(p); }
+  template <class T>
+  TITAN_INLINE void store_vector(T* p, vfloat v) {
+    store(p, v);
+  }
   TITAN_INLINE vfloat multiply_add(float a, vfloat b, vfloat sum) { return sum + broadcast(a) * b; }
 };
 constexpr int kRows = FloatPanels::kRows, kColumns = FloatPanels::kVectors * kWidth;
@@ -173,6 +178,7 @@ constexpr PackedKernels packed_from() {
           .depth = kDepth,
           .depth_unit = 1,
           .element_bytes = sizeof(float),
+          .reads_rows = FloatPanels::kReadsRows,
           .pack_a = pack<kRows, T>,
           .pack_b = pack<kColumns, T>,
           .multiply_to_f32 = multiply_block<FloatPanels, float>,

@@ -16,7 +16,9 @@ namespace titan::cpu {
 struct GemmBlock {
   std::int64_t rows, columns, depth;
   const void *a, *b;  ///< panels, one after another
-  bool first, last;   ///< of the blocks of k
+  /// Not 0: a is not packed but the rows of the matrix, this many bytes apart (PackedKernels::reads_rows).
+  std::int64_t a_pitch;
+  bool first, last;  ///< of the blocks of k
   /// Sums of the blocks before, f32 [rows, columns] in whole tiles. Unused when the first is the last.
   float* sums;
   std::int64_t sums_pitch;
@@ -31,6 +33,7 @@ struct PackedKernels {
   std::int64_t depth;  ///< block of k whose panel of B stays in the first-level cache
   int depth_unit;      ///< a panel's depth is rounded up to this
   int element_bytes;
+  bool reads_rows;  ///< multiply takes rows of A as they are, if they are contiguous along an even k
 
   std::int64_t panel_bytes(std::int64_t items, std::int64_t panel_depth) const {
     return items * ((panel_depth + depth_unit - 1) / depth_unit * depth_unit) * element_bytes;

@@ -13,6 +13,8 @@ namespace {
 constexpr std::int64_t kPackedBytes = 32 << 20;  ///< of B, if that is not less than one tile of columns
 constexpr std::int64_t kKeptBytes = 2 << 20;  ///< of an item's rows of A: what a thread finds in its caches
 constexpr std::int64_t kMaxRows = 384, kMinRows = 48, kTileColumns = 288, kMinGroupColumns = 96;
+constexpr std::int64_t kReadColumns =
+    1536;                               ///< up to here packing rows of A costs more than reading them apart
 constexpr std::int64_t kPackGroup = 4;  ///< panels of B that one thread packs at a time
 constexpr std::align_val_t kAlignment{4096};
 
@@ -38,8 +40,9 @@ class Product {
         kernels_(kernels),
         blocking_(choose_blocking(problem, threads, kernels)),
         b_bytes_(round_up(packed_bytes(blocking_.packed_columns), 4096)),
-        a_bytes_(round_up(blocking_.keeps_a ? packed_bytes(blocking_.rows)
-                                            : kernels.panel_bytes(blocking_.rows, kernels.depth),
+        a_bytes_(round_up(blocking_.reads_a   ? 0
+                          : blocking_.keeps_a ? packed_bytes(blocking_.rows)
+                                              : kernels.panel_bytes(blocking_.rows, kernels.depth),
                           4096)),
         sums_bytes_(problem.k > kernels.depth
                         ? round_up(blocking_.rows * blocking_.tile_columns * size_of(DType::f32), 4096)
@@ -102,6 +105,7 @@ class Product {
                     .depth = 0,
                     .a = packed_a,
                     .b = nullptr,
+                    .a_pitch = blocking_.reads_a ? p_.a.pitch * size_of(p_.input) : 0,
                     .first = false,
                     .last = false,
                     .sums = reinterpret_cast<float*>(packed_a + a_bytes_),
@@ -116,10 +120,11 @@ class Product {
         block.depth = depth_at(d);
         block.first = d == 0;
         block.last = d + kernels.depth >= p_.k;
-        std::byte* const a = packed_a + (blocking_.keeps_a ? block_offset(padded_rows, d) : 0);
-        if (tile == begin || !blocking_.keeps_a)
-          kernels.pack_a(element(p_.a, p_.input, row, d), p_.a.pitch, p_.a.transposed, rows, block.depth, a);
-        block.a = a;
+        const std::byte* const a = element(p_.a, p_.input, row, d);
+        std::byte* const packed = packed_a + (blocking_.keeps_a ? block_offset(padded_rows, d) : 0);
+        if (!blocking_.reads_a && (tile == begin || !blocking_.keeps_a))
+          kernels.pack_a(a, p_.a.pitch, p_.a.transposed, rows, block.depth, packed);
+        block.a = blocking_.reads_a ? a : packed;
         block.b = packed_b_ + block_offset(padded_columns, d) + kernels.panel_bytes(tile, block.depth);
         (p_.output == DType::bf16 ? kernels.multiply_to_bf16 : kernels.multiply_to_f32)(block);
       }
@@ -169,6 +174,7 @@ Blocking choose_blocking(const GemmProblem& p, int threads, const PackedKernels&
       break;
   }
   x.tile_columns = std::min(x.tile_columns, x.group_columns);
+  x.reads_a = kernels.reads_rows && !p.a.transposed && p.k % 2 == 0 && p.n <= kReadColumns;
   x.keeps_a = x.group_columns > x.tile_columns && x.rows * bytes_per_item <= kKeptBytes;
   return x;
 }

@@ -26,6 +26,7 @@ struct Blocking {
   std::int64_t column_groups;   ///< items beside each other, where there are too few rows for all threads
   std::int64_t group_columns;   ///< of an item
   std::int64_t tile_columns;    ///< of an item's columns at a time
+  bool reads_a;                 ///< rows of A are read where they are, not packed
   bool keeps_a;                 ///< an item packs its rows once, for all of k; else again for each tile
 };
 

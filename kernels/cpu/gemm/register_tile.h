@@ -1,9 +1,12 @@
 // The register tile of the packed GEMM, over whatever a panel holds. For SIMD sources (base/simd.h).
 //
 // `Panels` says how one step along k works:
-//   Element                      what one panel of A holds for one row and step, and B for one column and
-//   step kRows, kVectors              the tile: kRows × kVectors vectors of sums kDepthUnit values of k in a
-//   step Vector load_vector(const Element*);  vfloat multiply_add(Element a, Vector b, vfloat sum)
+//   - Element: what a panel of A holds for one row and step, and one of B for one column and step; Vector:
+//   sixteen
+//     (kWidth) of the latter
+//   - kRows, kVectors: the tile has kRows × kVectors vectors of sums
+//   - kDepthUnit: values of k in a step
+//   - load_vector(const Element*), multiply_add(Element a, Vector b, vfloat sum), store_vector(T*, vfloat)
 #pragma once
 
 #include "kernels/cpu/base/simd.h"
@@ -11,9 +14,12 @@
 
 namespace titan::cpu::TITAN_ISA {
 
-template <class Panels, class Out>
+/// One panel of A by the first kVectors vectors of one panel of B. kReadsRows: A is the matrix itself, its
+/// rows contiguous along k.
+template <class Panels, class Out, int kVectors, bool kReadsRows>
 struct RegisterTile {
-  static constexpr int kRows = Panels::kRows, kVectors = Panels::kVectors, kColumns = kVectors * kWidth;
+  static constexpr int kRows = Panels::kRows, kPanel = Panels::kVectors * kWidth,
+                       kColumns = kVectors * kWidth;
   typedef typename Panels::Element Element;
   typedef typename Panels::Vector Vector;
 
@@ -23,14 +29,30 @@ struct RegisterTile {
       for (int j = 0; j < row_bytes; j += 64) __builtin_prefetch((const char*)p + i * pitch_bytes + j, 1);
   }
 
+  TITAN_INLINE Element load_element(const char* p) {
+    Element e;
+    memcpy(&e, p, sizeof e);
+    return e;
+  }
+
   /// Up to kRows × kColumns of c at (row, column) of the block.
   TITAN_INLINE void multiply(const GemmBlock& x, int64_t row, int64_t column) {
     const int64_t steps = (x.depth + Panels::kDepthUnit - 1) / Panels::kDepthUnit;
-    const Element* a = (const Element*)x.a + row * steps;
+    const bool whole = row + kRows <= x.rows && column + kColumns <= x.columns;
     const Element* b = (const Element*)x.b + column * steps;
     float* const sums = x.sums + row * x.sums_pitch + column;
     Out* const c = (Out*)x.c + row * x.c_pitch + column;
     if (x.last) prefetch(c, x.c_pitch * (int64_t)sizeof(Out), kColumns * (int)sizeof(Out));
+
+    // Packed, the rows of one step are neighbours; else a row is a_pitch bytes from the one before. Rows that
+    // the block lacks read its last one, and are not stored.
+    const char* a =
+        (const char*)x.a + (kReadsRows ? row * x.a_pitch : row * steps * (int64_t)sizeof(Element));
+    int64_t at[kRows];
+    for (int i = 0; i < kRows; ++i)
+      at[i] =
+          kReadsRows ? (row + i < x.rows ? i : x.rows - 1 - row) * x.a_pitch : i * (int64_t)sizeof(Element);
+    constexpr int64_t kNextStep = kReadsRows ? sizeof(Element) : kRows * sizeof(Element);
 
     vfloat sum[kRows][kVectors];
 #pragma GCC unroll 16
@@ -38,17 +60,19 @@ struct RegisterTile {
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j)
         sum[i][j] = x.first ? vfloat{} : load(sums + i * x.sums_pitch + j * kWidth);
-    for (int64_t d = 0; d < steps; ++d, a += kRows, b += kColumns) {
+    for (int64_t d = 0; d < steps; ++d, a += kNextStep, b += kPanel) {
       Vector vector[kVectors];
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) vector[j] = Panels::load_vector(b + j * kWidth);
 #pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i)
+      for (int i = 0; i < kRows; ++i) {
+        const Element e = load_element(kReadsRows ? a + at[i] : a + i * (int64_t)sizeof(Element));
 #pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) sum[i][j] = Panels::multiply_add(a[i], vector[j], sum[i][j]);
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = Panels::multiply_add(e, vector[j], sum[i][j]);
+      }
     }
     if (!x.last) return store_tile(sum, sums, x.sums_pitch, false);
-    if (row + kRows <= x.rows && column + kColumns <= x.columns) return store_tile(sum, c, x.c_pitch, x.add);
+    if (whole) return store_tile(sum, c, x.c_pitch, x.add);
     float edge[kRows * kColumns];
     store_tile(sum, edge, kColumns, false);
     for (int i = 0; i < kRows && row + i < x.rows; ++i)
@@ -66,16 +90,34 @@ struct RegisterTile {
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) {
         T* const p = to + i * pitch + j * kWidth;
-        store(p, add ? load(p) + sum[i][j] : sum[i][j]);
+        Panels::store_vector(p, add ? load(p) + sum[i][j] : sum[i][j]);
       }
   }
 };
 
+/// The rows of the block by one panel of B, of which kVectors vectors are within the matrix.
+template <class Panels, class Out, bool kReadsRows, int kVectors>
+void multiply_panel(const GemmBlock& x, int64_t column) {
+  if constexpr (kVectors > 1)
+    if (x.columns - column <= (kVectors - 1) * kWidth)
+      return multiply_panel<Panels, Out, kReadsRows, kVectors - 1>(x, column);
+  for (int64_t row = 0; row < x.rows; row += Panels::kRows)
+    RegisterTile<Panels, Out, kVectors, kReadsRows>::multiply(x, row, column);
+}
+
+template <class Panels, class Out, bool kReadsRows>
+void multiply_panels(const GemmBlock& x) {
+  constexpr int kPanel = Panels::kVectors * kWidth;
+  for (int64_t column = 0; column < x.columns; column += kPanel)
+    multiply_panel<Panels, Out, kReadsRows, Panels::kVectors>(x, column);
+}
+
+/// Panels that can be multiplied without packing A (PackedKernels::reads_rows) say so with kReadsRows.
 template <class Panels, class Out>
 void multiply_block(const GemmBlock& x) {
-  typedef RegisterTile<Panels, Out> Tile;
-  for (int64_t column = 0; column < x.columns; column += Tile::kColumns)
-    for (int64_t row = 0; row < x.rows; row += Tile::kRows) Tile::multiply(x, row, column);
+  if constexpr (Panels::kReadsRows)
+    if (x.a_pitch != 0) return multiply_panels<Panels, Out, true>(x);
+  multiply_panels<Panels, Out, false>(x);
 }
 
 }  // namespace titan::cpu::TITAN_ISA
