@@ -140,7 +140,8 @@ void Memory::run(const Case& c, int threads, cpu::Isa isa, bool overwrite) {
   const cpu::Team team(threads);
   const Binding binding{addresses_.data(), overwrite ? accumulating(c.op) : 0};
   cpu::flush_subnormals();
-  if (gemm_ == nullptr || gemm_isa_ != isa) gemm_ = std::make_unique<cpu::GemmEngine>(isa, cpu::asked_gemm_choice());
+  if (gemm_ == nullptr || gemm_isa_ != isa)
+    gemm_ = std::make_unique<cpu::GemmEngine>(isa, cpu::asked_gemm_choice());
   gemm_isa_ = isa;
   c.run({.binding = binding, .team = team, .isa = isa, .gemm = gemm_.get()});
 }
