@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 #include "kernels/base/error.h"
@@ -10,11 +11,12 @@ namespace titan {
 namespace {
 
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1};
-volatile std::sig_atomic_t g_received = 0;  // handlers reach nothing but globals
+std::atomic<int> g_received{0};  // handlers reach nothing but globals, and may run in several threads at once
+static_assert(std::atomic<int>::is_always_lock_free);  // a handler may not wait
 
 extern "C" void on_stop_signal(int number) {
-  if (g_received != 0) _exit(static_cast<int>(Exit::stopped_by_signal));
-  g_received = number;
+  int none = 0;
+  if (!g_received.compare_exchange_strong(none, number)) _exit(static_cast<int>(Exit::stopped_by_signal));
 }
 
 }  // namespace
