@@ -1,4 +1,5 @@
 // Cast, Copy, Add, Fill, Iota over odd shapes, pitches, dtypes and instruction sets.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
@@ -45,10 +46,10 @@ class Values {
     return true;
   }
   template <class OpType>
-  void execute(const OpType& op, Isa isa) {
+  void execute(const OpType& op, Isa isa, int lane = 0) {
     const Binding binding{.addresses = addresses_.data()};
     const Team team(2);
-    run(op, Context{.binding = binding, .team = team, .isa = isa});
+    run(op, Context{.binding = binding, .team = team, .isa = isa, .lane = lane});
   }
   const std::byte* bytes(const Operand& x) const { return memory_[x.value].data(); }
 
@@ -119,6 +120,25 @@ TEST_CASE("copy moves rows of any dtype and leaves the gaps") {
                             v.bytes(y) + r * y.pitch * size_of(dtype), cols * size_of(dtype)) == 0);
       CHECK(v.gaps_intact(y));
     });
+}
+
+TEST_CASE("large copies beside the compute lane move every byte, whatever the alignment") {
+  const std::int64_t size = GENERATE((1 << 20) - 1, 1 << 20, (1 << 20) + 77);
+  constexpr std::int64_t kMargin = 100;
+  for (const std::int64_t to : {0, 1, 63}) {
+    std::vector<std::uint8_t> x(size + kMargin), y(size + 2 * kMargin, 0x5a);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::uint8_t>(i * 31 + i / 251);
+    std::byte* addresses[] = {reinterpret_cast<std::byte*>(x.data() + 5),
+                              reinterpret_cast<std::byte*>(y.data() + to)};
+    const Binding binding{.addresses = addresses};
+    const Team team(1);
+    const std::int64_t n = size / 2;
+    run(Copy{.x = {{0, DType::bf16, 1, n, n}}, .y = {{1, DType::bf16, 1, n, n}}},
+        Context{.binding = binding, .team = team, .isa = best_isa(), .lane = 5});
+    CHECK(std::memcmp(y.data() + to, x.data() + 5, static_cast<std::size_t>(n * 2)) == 0);
+    CHECK(std::count(y.begin(), y.begin() + to, 0x5a) == to);
+    CHECK(y[static_cast<std::size_t>(to + n * 2)] == 0x5a);
+  }
 }
 
 TEST_CASE("fill and iota") {
