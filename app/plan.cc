@@ -28,7 +28,8 @@ class PlanCommand final : public Subcommand {
     command->add_option("--trace", trace_,
                         "Write the predicted step to this file, for chrome://tracing or ui.perfetto.dev");
     command
-        ->add_option("--program", program_, "With --dump or --trace: initialize, refresh, train or evaluate")
+        ->add_option("--program", program_,
+                     "With --dump or --trace: initialize, refresh, train, train_staging or evaluate")
         ->capture_default_str();
     return command;
   }

@@ -5,6 +5,7 @@
 #include "engine/model/setup.h"
 #include "engine/optim/optimizer.h"
 #include "engine/passes/recompute.h"
+#include "engine/passes/stage_state.h"
 #include "engine/program/verify.h"
 #include "engine/recipe/recipe.h"
 #include "kernels/base/error.h"
@@ -115,6 +116,7 @@ Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
   if (recipe.validation.enable) check_pass(config, evaluate.sequences, evaluate.seq_len);
   std::vector<Program> programs;
   programs.push_back(compile_train(recipe, config, train, mesh, machine));
+  if (recipe.checkpoint.saves_in_background()) programs.push_back(checked(stage_state(programs.front())));
   if (recipe.validation.enable)
     programs.push_back(shard(checked(build_evaluate_program(config, evaluate, mesh)), shard_options(recipe)));
   return complete(std::move(programs), config);

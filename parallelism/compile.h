@@ -16,7 +16,8 @@ namespace titan {
 struct Machine;
 struct Recipe;
 
-/// Programs "initialize", "refresh", "train" and, when validation is enabled, "evaluate".
+/// Programs "initialize", "refresh", "train"; "train_staging" when checkpoints are written in the background
+/// (stage_state.h); "evaluate" when validation is enabled.
 /// Throws UserError when the recipe cannot run on the mesh (the values and the fix).
 Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine);
 

@@ -67,12 +67,15 @@ nlohmann::json role_json(const std::array<std::int64_t, kRoles>& by_role) {
 
 std::string plan_report(const Recipe& recipe, const ModelConfig& config, const Job& job,
                         const Machine& machine) {
-  const SpaceReport& device = job.placement.space(Space::device);
+  const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
   std::string text = describe(config) + "\n";
   text += fmt::format("FLOPs/token      {:.4g}\n", model_flops(recipe, config));
   text += fmt::format("memory           {}  one arena\n", bytes_text(device.arena_bytes));
   text += fmt::format("  persistent       {}\n", bytes_text(device.persistent_bytes)) +
           role_lines(device.persistent_by_role, "    ");
+  if (host.arena_bytes > 0)
+    text += fmt::format("host memory      {}\n", bytes_text(host.arena_bytes)) +
+            role_lines(host.persistent_by_role, "    ");
   for (std::size_t i = 0; i < job.programs.size(); ++i) {
     const Program& program = job.programs[i];
     const TransientReport& t = device.programs[i];
@@ -88,7 +91,7 @@ std::string plan_report(const Recipe& recipe, const ModelConfig& config, const J
 
 std::string plan_json(const Recipe& recipe, const ModelConfig& config, const Job& job,
                       const Machine& machine) {
-  const SpaceReport& device = job.placement.space(Space::device);
+  const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
   nlohmann::json plan;
   plan["model"] = config.flavor;
   plan["parameters"] = parameter_count(config);
@@ -96,6 +99,8 @@ std::string plan_json(const Recipe& recipe, const ModelConfig& config, const Job
   plan["arena_bytes"] = device.arena_bytes;
   plan["persistent_bytes"] = device.persistent_bytes;
   plan["persistent_by_role"] = role_json(device.persistent_by_role);
+  plan["host_arena_bytes"] = host.arena_bytes;
+  plan["host_persistent_by_role"] = role_json(host.persistent_by_role);
   for (std::size_t i = 0; i < job.programs.size(); ++i) {
     const Totals sum = totals(job.programs[i], machine);
     plan["programs"][job.programs[i].name] = {{"transient_bytes", device.programs[i].bytes},

@@ -14,8 +14,8 @@ struct Recipe;
 /// For people.
 std::string plan_report(const Recipe& recipe, const ModelConfig& config, const Job& job,
                         const Machine& machine);
-/// One JSON object for programs: parameters, flops_per_token, arena_bytes, persistent_bytes, and by program
-/// and role.
+/// One JSON object for programs: parameters, flops_per_token, arena_bytes, persistent_bytes,
+/// host_arena_bytes, and by program and role.
 std::string plan_json(const Recipe& recipe, const ModelConfig& config, const Job& job,
                       const Machine& machine);
 

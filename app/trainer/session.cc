@@ -47,18 +47,19 @@ Machine local_machine(const Recipe& recipe) {
 }
 
 void check_memory(const Job& job, std::int64_t available_bytes) {
-  const SpaceReport& report = job.placement.space(Space::device);
-  if (available_bytes <= 0 || report.arena_bytes <= available_bytes) return;
+  const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
+  const std::int64_t needed = device.arena_bytes + host.arena_bytes;
+  if (available_bytes <= 0 || needed <= available_bytes) return;
   std::string parts;
-  for (int role = 0; role < kRoles; ++role)
-    if (const std::int64_t bytes = report.persistent_by_role[static_cast<std::size_t>(role)]; bytes > 0)
+  for (std::size_t role = 0; role < kRoles; ++role)
+    if (const std::int64_t bytes = device.persistent_by_role[role] + host.persistent_by_role[role]; bytes > 0)
       parts += fmt::format(", {} {:.2f} GiB", to_string(static_cast<Role>(role)), gib(bytes));
   throw UserError(fmt::format(
       "the run needs {:.2f} GiB of memory, the machine has {:.2f} GiB free ({:.2f} GiB change from step to "
       "step{}); "
-      "lower training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"",
-      gib(report.arena_bytes), gib(available_bytes), gib(report.arena_bytes - report.persistent_bytes),
-      parts));
+      "lower training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"{}",
+      gib(needed), gib(available_bytes), gib(needed - device.persistent_bytes - host.persistent_bytes), parts,
+      host.arena_bytes > 0 ? ", or checkpoint.async_mode = \"disabled\"" : ""));
 }
 
 Session::Session(Job job, int threads) : job_(std::move(job)) {
@@ -67,6 +68,10 @@ Session::Session(Job job, int threads) : job_(std::move(job)) {
   options.threads = threads;
   backend_ = cpu::make_cpu_backend(options);
   executor_ = std::make_unique<Executor>(job_, *backend_);
+}
+
+std::int64_t Session::memory_bytes() const {
+  return executor_->arena_bytes(Space::device) + executor_->arena_bytes(Space::host);
 }
 
 void Session::initialize(std::uint64_t seed) {

@@ -29,6 +29,8 @@ class Session {
   const Job& job() const { return job_; }
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
+  /// Of all arenas: to the CPU, device and host are one memory.
+  std::int64_t memory_bytes() const;
 
   /// Initial weights from a seed.
   void initialize(std::uint64_t seed);

@@ -7,9 +7,9 @@
 namespace titan {
 
 const char* to_string(Role role) {
-  constexpr const char* kNames[kRoles] = {
-      "parameter", "optimizer_state", "gradient", "weight",   "activation",
-      "scratch",   "input",           "output",   "constant", "cache"};
+  constexpr const char* kNames[kRoles] = {"parameter",  "optimizer_state", "gradient", "weight",
+                                          "activation", "scratch",         "input",    "output",
+                                          "constant",   "cache",           "staging"};
   return kNames[static_cast<int>(role)];
 }
 
@@ -25,7 +25,7 @@ const char* to_string(Lane lane) {
 
 const char* to_string(Phase phase) {
   constexpr const char* kNames[] = {"setup",      "gather",      "forward", "recompute", "loss",
-                                    "input_grad", "weight_grad", "reduce",  "optimizer"};
+                                    "input_grad", "weight_grad", "reduce",  "optimizer", "stage"};
   return kNames[static_cast<int>(phase)];
 }
 

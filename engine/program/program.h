@@ -29,8 +29,9 @@ enum class Role : std::uint8_t {
   output,    ///< read by the host after the step
   constant,  ///< derived once: RoPE table, cache positions
   cache,     ///< keys and values of generation
+  staging,   ///< a copy of the state, for a save in the background
 };
-inline constexpr int kRoles = 10;
+inline constexpr int kRoles = 11;
 const char* to_string(Role role);
 
 /// How many instances of a value exist, and how long each lives.
@@ -73,7 +74,8 @@ enum class Phase : std::uint8_t {
   input_grad,
   weight_grad,
   reduce,
-  optimizer
+  optimizer,
+  stage
 };
 const char* to_string(Phase phase);
 

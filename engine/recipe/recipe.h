@@ -159,6 +159,8 @@ struct Recipe {
     bool enable_first_step_checkpoint = false;
     bool create_seed_checkpoint = false;
     bool load_only = false;
+
+    bool saves_in_background() const { return enable && !load_only && async_mode != "disabled"; }
   } checkpoint;
 
   struct ActivationCheckpoint {

@@ -59,9 +59,10 @@ TEST_CASE("compile is pure: equal recipes give equal programs and addresses") {
 
 TEST_CASE("every program of a job is well-formed and safely placed") {
   const std::string param = GENERATE("bfloat16", "float32");
-  const Recipe recipe =
-      recipe_of("[validation]\nenable = true\nseq_len = 512\n[training]\nmixed_precision_param = \"" + param +
-                "\"\nlocal_batch_size = 2\nglobal_batch_size = 10\nseq_len = 256\n");
+  const Recipe recipe = recipe_of(
+      "[checkpoint]\nenable = true\nasync_mode = \"async\"\n[validation]\nenable = true\nseq_len = "
+      "512\n[training]\nmixed_precision_param = \"" +
+      param + "\"\nlocal_batch_size = 2\nglobal_batch_size = 10\nseq_len = 256\n");
   const Job job = compile(recipe, Mesh(), kH200);
   std::vector<const Program*> all;
   for (const Program& p : job.programs) {
@@ -70,6 +71,41 @@ TEST_CASE("every program of a job is well-formed and safely placed") {
   }
   CHECK_NOTHROW(verify_placement(all, job.placement));
   CHECK(job.program("train").micro_batches == 5);
+}
+
+TEST_CASE("saving in the background adds a program and host memory, and nothing on the device") {
+  const std::string recipe = "[model]\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n";
+  const auto start = std::chrono::steady_clock::now();
+  const Job job =
+      compile(recipe_of(recipe + "[checkpoint]\nenable = true\nasync_mode = \"async\"\n"), Mesh(), kH200);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+#ifdef NDEBUG
+  CHECK(seconds < 2);
+#else
+  CHECK(seconds < 60);
+#endif
+  std::int64_t state = 0;
+  for (const Bucket& bucket : job.program("train").buckets) state += 3 * aligned(bucket.elements * 4);
+  const SpaceReport& host = job.placement.space(Space::host);
+  CHECK(host.arena_bytes == state);
+  CHECK(host.persistent_by_role[static_cast<std::size_t>(Role::staging)] == state);
+  REQUIRE(job.has("train_staging"));
+  const Job plain = compile(recipe_of(recipe), Mesh(), kH200);
+  CHECK(job.placement.space(Space::device).arena_bytes == plain.placement.space(Space::device).arena_bytes);
+  CHECK(plain.placement.space(Space::host).arena_bytes == 0);
+}
+
+TEST_CASE("a run that saves nothing in the background has no staging") {
+  const auto [checkpoint, staging] = GENERATE(table<std::string, bool>({
+      {"enable = true\nasync_mode = \"async\"", true},
+      {"enable = true\nasync_mode = \"async_with_pinned_mem\"", true},
+      {"enable = true\nasync_mode = \"disabled\"", false},
+      {"enable = false\nasync_mode = \"async\"", false},
+      {"enable = true\nload_only = true\nasync_mode = \"async\"", false},
+  }));
+  const Recipe recipe = recipe_of("[checkpoint]\n" + checkpoint + "\n");
+  const Job job = compile(recipe, Mesh(), kH200);
+  CHECK(job.has("train_staging") == staging);
 }
 
 TEST_CASE("the memory of accumulation does not depend on the number of micro-batches, inputs apart") {

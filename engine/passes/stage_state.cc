@@ -1,0 +1,35 @@
+#include "engine/passes/stage_state.h"
+
+#include "engine/program/edit.h"
+
+namespace titan {
+namespace {
+
+Node stage(Program& program, ValueId state) {
+  const Value of = program.value(state);
+  const ValueId staged = add_value(program, of.name + ".staged", of.dtype, of.rows, of.cols, Role::staging,
+                                   Lifetime::persistent);
+  program.value(staged).space = Space::host;
+  Node node;
+  node.op = Copy{.x = operand<In>(program, state), .y = operand<Out>(program, staged)};
+  node.lane = Lane::offload;
+  node.tag = {.layer = -1, .phase = Phase::stage};
+  node.id = program.next_node++;
+  return node;
+}
+
+}  // namespace
+
+Program stage_state(Program train) {
+  train.name = "train_staging";
+  Segment segment{.name = "stage", .nodes = {}};
+  for (const Bucket& bucket : train.buckets)
+    for (const ValueId state : {bucket.master, bucket.exp_avg, bucket.exp_avg_sq})
+      segment.nodes.push_back(stage(train, state));
+  train.timeline.insert(train.timeline.begin(),
+                        TimelineStep{.segment = static_cast<int>(train.segments.size()), .variant = {}});
+  train.segments.push_back(std::move(segment));
+  return train;
+}
+
+}  // namespace titan
