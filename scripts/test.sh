@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Lanes, collectives and programs of two ranks: all that runs on several threads beside OpenMP.
-readonly tsan_tests=(comm_test cpu_backend_test executor_test compile_test)
+# Lanes, collectives, programs of two ranks, saves in the background: all that runs on several threads beside OpenMP.
+readonly tsan_tests=(comm_test cpu_backend_test executor_test compile_test checkpoint_test trainer_test)
 # All that computes addresses or reads bytes from outside.
 readonly asan_tests=(
   titan_op_test gemm_test titan_cpu_attention_test cpu_backend_test comm_test

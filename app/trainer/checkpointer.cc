@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ostream>
+#include <utility>
 
 #include "app/trainer/state.h"
 #include "engine/checkpoint/catalog.h"
@@ -64,10 +65,18 @@ void report_differences(const Recipe& recipe, const RunState& old, const std::st
                  old.samples_consumed);
 }
 
+void log_failed_save(std::int64_t step, const UserError& error) {
+  spdlog::error(
+      "The checkpoint of step {} was not saved: {}. Training goes on; the last good checkpoint is untouched",
+      step, error.what());
+}
+
 }  // namespace
 
-Checkpointer::Checkpointer(const Recipe& recipe)
-    : recipe_(recipe), folder_(std::filesystem::path(recipe.job.dump_folder) / recipe.checkpoint.folder) {}
+Checkpointer::Checkpointer(const Recipe& recipe, DiskHook hook)
+    : recipe_(recipe),
+      hook_(std::move(hook)),
+      folder_(std::filesystem::path(recipe.job.dump_folder) / recipe.checkpoint.folder) {}
 
 void Checkpointer::report(const Job& job, std::ostream& out) {
   const Recipe::Checkpoint& c = recipe_.checkpoint;
@@ -170,30 +179,73 @@ bool Checkpointer::due(std::int64_t step, bool last) const {
   return last || step % c.interval == 0 || (step == 1 && c.enable_first_step_checkpoint);
 }
 
+bool Checkpointer::stages_next_step() {
+  waited_seconds_ = 0;
+  if (!requested_) return false;
+  if (!background_.pending() || background_.ended()) return true;
+  const double start = steady_seconds();
+  const std::int64_t step = background_.step();
+  const std::optional<SaveResult> saved = end_background_save();
+  waited_seconds_ = steady_seconds() - start;
+  if (saved)
+    spdlog::warn(
+        "slow save: training waited {:.2f} s for the checkpoint of step {}, {}; raise checkpoint.interval or "
+        "save to a faster disk",
+        waited_seconds_, step, describe(*saved));
+  return true;
+}
+
+void Checkpointer::save_staged(const Job& job, const Executor& executor, double held_seconds) {
+  if (background_.pending()) end_background_save();  // has ended, or stages_next_step would have waited
+  Snapshot snapshot{.run = *std::exchange(requested_, std::nullopt), .tensors = staged_state(job, executor)};
+  SaveOptions options;
+  options.held_seconds = waited_seconds_ + held_seconds;
+  background_.start(snapshot.run.step,
+                    [this, snapshot = std::move(snapshot), options] { return save(snapshot, options); });
+}
+
+/// Waits for the save in the background, and logs its failure.
+std::optional<SaveResult> Checkpointer::end_background_save() {
+  try {
+    return background_.take();
+  } catch (const UserError& error) {
+    log_failed_save(background_.step(), error);
+    return std::nullopt;
+  }
+}
+
 void Checkpointer::after_step(const Job& job, const Executor& executor, const RunState& state, bool last,
                               bool stopping) {
+  if (background_.ended()) end_background_save();
   if (stopping && !recipe_.checkpoint.enable)
     spdlog::warn("checkpoint.enable is false: the run's state is not saved");
   const bool stop_save = stopping && recipe_.checkpoint.enable && !recipe_.checkpoint.load_only;
   if (!due(state.step, last) && !stop_save) return;
+  if (recipe_.checkpoint.saves_in_background() && !last && !stopping) {
+    requested_ = state;
+    return;
+  }
+  if (background_.pending()) {
+    if (!background_.ended())
+      spdlog::info("Waiting until the checkpoint of step {} is written", background_.step());
+    end_background_save();
+  }
   try {
-    save(job, executor, state, last && recipe_.checkpoint.last_save_model_only);
+    SaveOptions options;
+    options.model_only = last && recipe_.checkpoint.last_save_model_only;
+    if (options.model_only) options.type = export_type(recipe_.checkpoint.export_dtype);
+    save({.run = state, .tensors = stored_state(job, executor)}, options);
   } catch (const UserError& error) {
     if (last || stopping) throw;
-    spdlog::error(
-        "The checkpoint of step {} was not saved: {}. Training goes on; the last good checkpoint is "
-        "untouched",
-        state.step, error.what());
+    log_failed_save(state.step, error);
   }
 }
 
-void Checkpointer::save(const Job& job, const Executor& executor, const RunState& state, bool model_only) {
-  Snapshot snapshot{.run = state, .tensors = stored_state(job, executor), .memory = nullptr};
-  SaveOptions options;
-  options.model_only = model_only;
-  if (model_only) options.type = export_type(recipe_.checkpoint.export_dtype);
-  save_checkpoint(folder_, snapshot, coordinator_, options);
-  keep_latest(folder_, recipe_.checkpoint.keep_latest_k);
+SaveResult Checkpointer::save(const Snapshot& snapshot, SaveOptions options) {
+  options.hook = hook_;
+  const SaveResult saved = save_checkpoint(folder_, snapshot, coordinator_, options);
+  keep_latest(folder_, recipe_.checkpoint.keep_latest_k, hook_);
+  return saved;
 }
 
 }  // namespace titan

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/checkpoint/background_save.h"
 #include "engine/checkpoint/coordinator.h"
 #include "engine/checkpoint/load.h"
 #include "engine/checkpoint/manifest.h"
@@ -28,7 +29,8 @@ struct RunStart {
 
 class Checkpointer {
  public:
-  explicit Checkpointer(const Recipe& recipe);
+  /// `hook` sees every disk operation of the saves.
+  explicit Checkpointer(const Recipe& recipe, DiskHook hook = {});
 
   /// Where a run of `job` would start and save, for --dry-run. Refuses what `restore` and
   /// `load_initial_weights` would.
@@ -43,8 +45,18 @@ class Checkpointer {
   /// Whether the weights are freshly initialized.
   bool fresh() const { return fresh_; }
 
-  /// Saves when the recipe says so, at the last step, and when a signal stops the run. A failed save is an
-  /// error at the end of the run and a warning before: training goes on with the last good checkpoint.
+  /// Before each step: whether it is to run "train_staging", which copies the state that a save in the
+  /// background will write. Where the last such save still reads its copy, waits for it, with a warning.
+  bool stages_next_step();
+  /// After a step that has run "train_staging", finite or not: saves what it copied, which is the state
+  /// before it, in the background. `held_seconds`: how long the optimizer waited for the copies. The
+  /// executor's memory must outlive this object.
+  void save_staged(const Job& job, const Executor& executor, double held_seconds);
+
+  /// Saves when the recipe says so, at the last step, and when a signal stops the run. These last two are
+  /// saved before this returns; others too, or, in the background, once the next step has copied the state. A
+  /// failed save is an error at the end of the run and a logged one before: training goes on with the last
+  /// good checkpoint.
   void after_step(const Job& job, const Executor& executor, const RunState& state, bool last, bool stopping);
 
  private:
@@ -53,12 +65,17 @@ class Checkpointer {
   void load_from_initial_path(std::vector<WantedTensor> wanted, bool check_only);
   void warn_of_later_steps(std::int64_t step) const;
   bool due(std::int64_t step, bool last) const;
-  void save(const Job& job, const Executor& executor, const RunState& state, bool model_only);
+  SaveResult save(const Snapshot& snapshot, SaveOptions options);
+  std::optional<SaveResult> end_background_save();
 
   const Recipe& recipe_;
+  DiskHook hook_;
   std::filesystem::path folder_;
   SoloCoordinator coordinator_;
   bool fresh_ = true;
+  std::optional<RunState> requested_;  ///< that the next step is to stage
+  double waited_seconds_ = 0;          ///< before the step that stages
+  BackgroundSave background_;          ///< uses all of the above
 };
 
 }  // namespace titan

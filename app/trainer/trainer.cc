@@ -64,8 +64,9 @@ float read_scalar(const Executor& executor, int program, ValueId value) {
 
 class Trainer {
  public:
-  explicit Trainer(const Recipe& recipe)
+  Trainer(const Recipe& recipe, const TrainOptions& options)
       : recipe_(recipe),
+        options_(options),
         config_(model_config(recipe)),
         schedule_(make_schedule(recipe)),
         tokenizer_(recipe_tokenizer(recipe)) {
@@ -112,12 +113,10 @@ class Trainer {
  private:
   void prepare() {
     if (recipe_.job.save_config_file) save_config(*recipe_.job.save_config_file);
-    checkpointer_ = std::make_unique<Checkpointer>(recipe_);
+    checkpointer_ = std::make_unique<Checkpointer>(recipe_, options_.disk_hook);
     session_ = std::make_unique<Session>(compile(recipe_, mesh_, *machine_),
                                          static_cast<int>(recipe_.debug.threads));
-    program_ = session_->job().index("train");
-    const std::int64_t arena = session_->executor().arena_bytes(Space::device);
-    spdlog::info("Memory: one arena of {} B ({:.2f} GiB)", arena, static_cast<double>(arena) / (1 << 30));
+    report_memory();
     load_or_initialize();
     loader_ = std::make_unique<BatchLoader>(
         *data_.training_set, data_.training,
@@ -152,6 +151,15 @@ class Trainer {
     meter_.take();
   }
 
+  void report_memory() const {
+    const std::int64_t arena = session_->executor().arena_bytes(Space::device),
+                       host = session_->executor().arena_bytes(Space::host);
+    const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+    spdlog::info(
+        "Memory: one arena of {} B ({:.2f} GiB){}", arena, gib(arena),
+        host > 0 ? fmt::format(", and {} B ({:.2f} GiB) where saves are staged", host, gib(host)) : "");
+  }
+
   void save_config(const std::string& name) const {
     const std::filesystem::path path = std::filesystem::path(recipe_.job.dump_folder) / name;
     std::error_code ignored;
@@ -183,28 +191,32 @@ class Trainer {
 
   void step() {
     Executor& executor = session_->executor();
-    const Program& p = session_->job().programs[static_cast<std::size_t>(program_)];
+    const bool staging = checkpointer_->stages_next_step();
+    const int program = session_->job().index(staging ? "train_staging" : "train");
+    const Program& p = session_->job().programs[static_cast<std::size_t>(program)];
     const Batch batch = loader_->next();
     if (batch.wait_seconds > kStallSeconds && state_.step > 0)
       spdlog::warn("data stall: step {} waited {:.1f} s for its batch", state_.step + 1, batch.wait_seconds);
     report_epoch(batch);
     for (std::size_t m = 0; m < batch.micro_batches.size(); ++m)
-      write_batch(executor, program_, p, batch.micro_batches[m], static_cast<int>(m));
+      write_batch(executor, program, p, batch.micro_batches[m], static_cast<int>(m));
     StepScalars scalars = step_scalars(schedule_, recipe_.optimizer.lr, recipe_.optimizer.beta1,
                                        recipe_.optimizer.beta2, state_.step - optimizer_step_);
     scalars.lr =
         static_cast<float>(recipe_.optimizer.lr * schedule_.multiplier(state_.step - schedule_step_));
     const float hyper[3] = {scalars.lr, scalars.bias_correction1, scalars.bias_correction2};
-    executor.write(program_, p.at("hyper"), hyper);
+    executor.write(program, p.at("hyper"), hyper);
     const auto valid = static_cast<float>(std::max<std::int64_t>(1, batch.valid_tokens));
-    executor.write(program_, p.at("valid_tokens"), &valid);
+    executor.write(program, p.at("valid_tokens"), &valid);
 
     const bool traced = trace_due();
-    executor.run(program_, traced ? &node_times_ : nullptr);
-    if (traced) write_step_trace();
+    executor.run(program, traced || staging ? &node_times_ : nullptr);
+    if (staging)
+      checkpointer_->save_staged(session_->job(), executor, held_by(p, node_times_, Lane::offload));
+    if (traced) write_step_trace(p);
 
-    const float loss = read_scalar(executor, program_, p.at("loss")),
-                norm = read_scalar(executor, program_, p.at("grad_norm"));
+    const float loss = read_scalar(executor, program, p.at("loss")),
+                norm = read_scalar(executor, program, p.at("grad_norm"));
     check_finite(loss, norm);
     ++state_.step;
     state_.samples_consumed = loader_->samples_consumed();
@@ -222,8 +234,7 @@ class Trainer {
     return p.enable_profiling && state_.step % p.profile_freq >= p.profile_freq - p.profiler_active;
   }
 
-  void write_step_trace() const {
-    const Program& program = session_->job().programs[static_cast<std::size_t>(program_)];
+  void write_step_trace(const Program& program) const {
     const std::filesystem::path path = std::filesystem::path(recipe_.job.dump_folder) /
                                        recipe_.profiling.save_traces_folder /
                                        fmt::format("iteration_{}", state_.step + 1) / "rank0_trace.json";
@@ -237,12 +248,12 @@ class Trainer {
   }
 
   /// The program has left weights and moments as they were (its stop flag); nothing of this step is kept or
-  /// saved.
+  /// saved. What it has staged is the state before it, which is saved as if it had been before this step.
   void check_finite(float loss, float norm) const {
     if (std::isfinite(loss) && std::isfinite(norm)) return;
     throw UserError(
         fmt::format("step {}: loss {} and gradient norm {} are not both finite; the update was not made and "
-                    "nothing was saved. "
+                    "nothing of this step was saved. "
                     "Lower optimizer.lr or resume from an earlier checkpoint (checkpoint.load_step)",
                     state_.step + 1, loss, norm));
   }
@@ -270,16 +281,15 @@ class Trainer {
                                .heads = config_.n_heads,
                                .head_dim = config_.head_dim};
     const double flops = flops_per_token(size, shape_.seq_len);
-    const std::int64_t arena = session_->executor().arena_bytes(Space::device);
     StepMetrics m;
     m.step = state_.step;
     m.loss = loss;
     m.grad_norm = norm;
     m.lr = lr;
     m.tokens_seen = state_.tokens_seen;
-    m.memory_bytes = arena;
+    m.memory_bytes = session_->memory_bytes();
     if (const std::int64_t total = machine_memory().total; total > 0)
-      m.memory_percent = 100.0 * static_cast<double>(arena) / static_cast<double>(total);
+      m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(total);
     m.tps = window.tps;
     m.tflops = tflops(flops, window.tps);
     m.mfu = mfu(flops, window.tps, peak_flops(machine_->name));
@@ -312,7 +322,7 @@ class Trainer {
     ValidationMetrics m;
     m.step = state_.step;
     m.loss = loss / static_cast<double>(std::max<std::int64_t>(1, tokens));
-    m.memory_bytes = executor.arena_bytes(Space::device);
+    m.memory_bytes = session_->memory_bytes();
     if (const std::int64_t total = machine_memory().total; total > 0)
       m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(total);
     m.tps = static_cast<double>(tokens) / seconds;
@@ -321,6 +331,7 @@ class Trainer {
   }
 
   const Recipe& recipe_;
+  const TrainOptions& options_;
   ModelConfig config_;
   Schedule schedule_;
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -332,11 +343,10 @@ class Trainer {
   RunState state_;
   std::int64_t schedule_step_ = 0, optimizer_step_ = 0;  ///< where schedule and bias corrections began
   std::int64_t epoch_ = -1;
-  int program_ = 0;
   ThroughputMeter meter_;
-  std::vector<CommandTime> node_times_;  ///< of a traced step
-  std::unique_ptr<Checkpointer> checkpointer_;
+  std::vector<CommandTime> node_times_;  ///< of a step that is traced or staged
   std::unique_ptr<Session> session_;
+  std::unique_ptr<Checkpointer> checkpointer_;  ///< its saves in the background read the session's memory
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<ValidationSet> validation_;
   std::unique_ptr<MetricsLogger> metrics_;
@@ -349,7 +359,7 @@ Exit train(const Recipe& recipe, const TrainOptions& options) {
   ignore_write_signals();
   std::optional<RunLock> lock;
   if (!options.dry_run) lock.emplace(recipe.job.dump_folder);
-  Trainer trainer(recipe);
+  Trainer trainer(recipe, options);
   return options.dry_run ? trainer.dry_run() : trainer.run();
 }
 

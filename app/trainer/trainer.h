@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/checkpoint/file.h"
 #include "kernels/base/error.h"
 
 namespace titan {
@@ -12,6 +13,7 @@ struct Recipe;
 
 struct TrainOptions {
   bool dry_run = false;  ///< every check, then a report on stdout; nothing runs, nothing is allocated
+  DiskHook disk_hook;    ///< sees every disk operation of the run's saves: for tests
 };
 
 /// Trains as the recipe says. Returns Exit::ok after the last step, Exit::stopped_by_signal after a save that

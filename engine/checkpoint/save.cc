@@ -184,18 +184,10 @@ SaveResult save_together(const fs::path& folder, const Snapshot& snapshot, Coord
 
 }  // namespace
 
-Snapshot stage(RunState run, std::span<const StateTensor> tensors) {
-  int64_t elements = 0;
-  for (const StateTensor& tensor : tensors) elements += tensor.piece.elements();
-  const std::shared_ptr<float[]> memory(new float[static_cast<size_t>(elements)]);
-  Snapshot snapshot{std::move(run), {tensors.begin(), tensors.end()}, memory};
-  float* next = memory.get();
-  for (StateTensor& tensor : snapshot.tensors) {
-    std::copy_n(tensor.data, tensor.piece.elements(), next);
-    tensor.data = next;
-    next += tensor.piece.elements();
-  }
-  return snapshot;
+std::string describe(const SaveResult& saved) {
+  const double mebibytes = static_cast<double>(saved.bytes) / 1048576.0;
+  return fmt::format("{:.1f} MiB in {:.2f} s ({:.0f} MiB/s)", mebibytes, saved.seconds,
+                     mebibytes / std::max(saved.seconds, 1e-9));
 }
 
 SaveResult save_checkpoint(const fs::path& folder, const Snapshot& snapshot, Coordinator& coordinator,
@@ -203,9 +195,9 @@ SaveResult save_checkpoint(const fs::path& folder, const Snapshot& snapshot, Coo
   try {
     const SaveResult result = save_together(folder, snapshot, coordinator, options);
     if (coordinator.rank() == 0)
-      spdlog::info("saved {}: {:.1f} MiB in {:.2f} s ({:.0f} MiB/s)", result.path.string(),
-                   result.bytes / 1048576.0, result.seconds,
-                   result.bytes / 1048576.0 / std::max(result.seconds, 1e-9));
+      spdlog::info(
+          "saved {}: {}{}", result.path.string(), describe(result),
+          options.held_seconds ? fmt::format(", training held {:.2f} s", *options.held_seconds) : "");
     return result;
   } catch (...) {
     std::error_code ignored;  // a leftover is removed at the next start

@@ -8,8 +8,8 @@
 
 #include <chrono>
 #include <filesystem>
-#include <memory>
-#include <span>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace titan {
@@ -21,22 +21,18 @@ struct StateTensor {
   const float* data = nullptr;
 };
 
-/// What a save writes. It only points to memory; `memory` keeps that alive and unchanged where the run goes
-/// on meanwhile.
+/// What a save writes. It only points to memory, which must not change meanwhile.
 struct Snapshot {
   RunState run;
   std::vector<StateTensor> tensors;
-  std::shared_ptr<const void> memory;
 };
-
-/// A snapshot with its own copy of the tensors: once this returns the optimizer may change them.
-Snapshot stage(RunState run, std::span<const StateTensor> tensors);
 
 struct SaveOptions {
   bool model_only = false;                  ///< last_save_model_only: no moments
   StoredType type = StoredType::f32;        ///< export_dtype: f32, bf16 or f16
   std::chrono::seconds timeout{3600};       ///< for the slowest rank's disk, not for communication
   int64_t block_bytes = int64_t{16} << 20;  ///< of one hash; a multiple of 8
+  std::optional<double> held_seconds;       ///< how long training waited for the snapshot: for the log
   DiskHook hook;
 };
 
@@ -45,6 +41,9 @@ struct SaveResult {
   int64_t bytes = 0;  ///< of all ranks
   double seconds = 0;
 };
+
+/// "45.8 MiB in 0.05 s (961 MiB/s)".
+std::string describe(const SaveResult& saved);
 
 /// Saves folder/step-N; all ranks call it. An existing step-N is replaced in one step. Throws UserError on
 /// every rank if one of them fails (disk full, read-only folder, too little space predicted); the .tmp is

@@ -27,6 +27,21 @@ std::vector<CommandTime> predict(const Program& program, const Machine& machine)
   return times;
 }
 
+double held_by(const Program& program, std::span<const CommandTime> times, Lane lane) {
+  const std::vector<Occurrence> occurrences = unroll(program);
+  TITAN_CHECK_EQ(occurrences.size(), times.size());
+  double held = 0, free_since = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Occurrence& o = occurrences[i];
+    if (o.node->lane != Lane::compute) continue;
+    const bool waits = std::any_of(o.waits.begin(), o.waits.end(),
+                                   [&](const Wait& wait) { return wait.lane == static_cast<int>(lane); });
+    if (waits) held += times[i].begin - free_since;
+    free_since = times[i].end;
+  }
+  return held;
+}
+
 std::vector<OpShare> share_by_op(const Program& program, std::span<const CommandTime> times,
                                  const Machine& machine) {
   const std::vector<Occurrence> occurrences = unroll(program);

@@ -15,6 +15,9 @@ struct Machine;
 /// order, and wait where the program says so.
 std::vector<CommandTime> predict(const Program& program, const Machine& machine);
 
+/// Seconds that the compute lane stood still just before nodes that wait for `lane`.
+double held_by(const Program& program, std::span<const CommandTime> times, Lane lane);
+
 /// All nodes of one operation.
 struct OpShare {
   std::string op;

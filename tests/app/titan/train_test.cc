@@ -229,7 +229,7 @@ TEST_CASE("a loss that is not finite stops the run before the update, and is not
       folder.path(), {"--optimizer.lr=1e30", "--training.max_norm=1e9", "--checkpoint.interval=1"}));
   INFO(run.err);
   CHECK(run.exit == 1);
-  CHECK_THAT(run.err, Contains("not both finite") && Contains("nothing was saved"));
+  CHECK_THAT(run.err, Contains("not both finite") && Contains("nothing of this step was saved"));
 }
 
 TEST_CASE("prepared data: the first kernel runs within a second of the start") {

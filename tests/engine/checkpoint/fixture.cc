@@ -171,7 +171,7 @@ SaveResult save_small(const std::filesystem::path& folder, int64_t step, SaveOpt
   RankState state = whole_state();
   state.fill(step);
   SoloCoordinator solo;
-  return save_checkpoint(folder, {run_at(step), state.tensors(), nullptr}, solo, options);
+  return save_checkpoint(folder, {run_at(step), state.tensors()}, solo, options);
 }
 
 int64_t load_small(const std::filesystem::path& checkpoint, int64_t step) {

@@ -16,7 +16,7 @@ void save_layout(const std::filesystem::path& folder, const std::vector<std::vec
   ThreadGroup(static_cast<int>(layout.size())).run([&](Coordinator& coordinator) {
     RankState state(layout[static_cast<size_t>(coordinator.rank())]);
     state.fill(step);
-    save_checkpoint(folder, {run_at(step), state.tensors(), nullptr}, coordinator, options);
+    save_checkpoint(folder, {run_at(step), state.tensors()}, coordinator, options);
   });
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("one failing rank fails the save on all and leaves nothing") {
       if (rank == 2 && operation == "write") throw_disk_error(operation, path, ENOSPC);
     };
     messages[rank] = user_error([&] {
-      save_checkpoint(folder.path(), {run_at(1), state.tensors(), nullptr}, coordinator, options);
+      save_checkpoint(folder.path(), {run_at(1), state.tensors()}, coordinator, options);
     });
   });
   for (const std::string& message : messages)

@@ -46,6 +46,14 @@ TEST_CASE("a prediction runs lanes in order and waits where the program does") {
   CHECK(times[4].begin == Approx(times[3].end));  // the norm waits for the last scatter
 }
 
+TEST_CASE("the compute lane is held by a lane where it waits for it") {
+  const Program p = small_program(2);
+  // Copies at 0 and 4 (which waits for the scatter that reads its target), the norm at 7.
+  const std::vector<CommandTime> times{{0, 1}, {1, 3.5}, {4, 6}, {6, 6.75}, {7, 7.5}};
+  CHECK(held_by(p, times, Lane::offload) == Approx((4 - 1) + (7 - 6)));
+  CHECK(held_by(p, times, Lane::fsdp) == 0);
+}
+
 TEST_CASE("shares add up by operation") {
   const Program p = small_program(2);
   const std::vector<CommandTime> times{{0, 1}, {1, 4}, {4, 6}, {6, 7}, {7, 7.5}};

@@ -104,6 +104,7 @@ TEST_CASE("a run that saves nothing in the background has no staging") {
       {"enable = true\nload_only = true\nasync_mode = \"async\"", false},
   }));
   const Recipe recipe = recipe_of("[checkpoint]\n" + checkpoint + "\n");
+  CHECK_NOTHROW(check_supported(recipe));
   const Job job = compile(recipe, Mesh(), kH200);
   CHECK(job.has("train_staging") == staging);
 }
