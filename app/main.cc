@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 
@@ -57,6 +58,8 @@ Exit guarded_run(int argc, char** argv) {
     return error.exit();
   } catch (const std::bad_alloc&) {
     tell("out of memory: the system gave this process no more");
+  } catch (const std::filesystem::filesystem_error& error) {
+    tell(readable(fmt::format("{}: {}", error.path1().string(), error.code().message())));
   } catch (const std::exception& error) {
     tell(error.what());
   }

@@ -13,11 +13,15 @@ namespace titan {
 /// What the process exits with (design: exit codes).
 enum class Exit : int { ok = 0, failed = 1, usage = 2, stopped_by_signal = 3 };
 
-/// The user can fix this. `what()` is one message: what is wrong, where, the values, the fix.
+/// `message` as a terminal can show it: control characters but the end of a line are written as \xNN, and the
+/// middle of a line of more than 1000 bytes is left out. Messages quote what is in files.
+std::string readable(const std::string& message);
+
+/// The user can fix this. `what()` is one readable message: what is wrong, where, the values, the fix.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message, Exit exit = Exit::failed)
-      : std::runtime_error(message), exit_(exit) {}
+      : std::runtime_error(readable(message)), exit_(exit) {}
   Exit exit() const { return exit_; }
 
  private:
