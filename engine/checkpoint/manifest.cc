@@ -2,8 +2,7 @@
 
 #include "engine/checkpoint/blocks.h"
 #include "engine/checkpoint/file.h"
-
-#include <nlohmann/json.hpp>
+#include "engine/io/json.h"
 
 #include <array>
 #include <charconv>
@@ -172,7 +171,7 @@ uint64_t hash_of(const Json& content) {
 }
 
 Json parse_content(const std::string& text) {
-  Json json = Json::parse(text);
+  Json json = parse_json(text);
   if (!json.is_object() || json.value("format", "") != kFormat)
     reject("this is not the file of a titan checkpoint");
   const int version = json.at("version").get<int>();
@@ -206,10 +205,15 @@ std::string to_json(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(const std::string& json, const std::filesystem::path& path) {
+  const auto damaged = [&](const std::string& problem) {
+    return DamagedCheckpoint(fmt::format("{} is damaged: {}", path.string(), problem));
+  };
   try {
     return manifest_from(parse_content(json));
-  } catch (const std::exception& error) {  // Json::exception and reject()'s
-    throw DamagedCheckpoint(fmt::format("{} is damaged: {}", path.string(), error.what()));
+  } catch (const Json::exception& error) {
+    throw damaged(problem_of(error));
+  } catch (const std::exception& error) {  // of the text, and reject()'s
+    throw damaged(error.what());
   }
 }
 
@@ -225,6 +229,6 @@ Manifest read_manifest(const std::filesystem::path& checkpoint) {
 
 std::string to_json(const StoredFile& file) { return dump(json_of(file)); }
 
-StoredFile parse_stored_file(const std::string& json) { return file_from(Json::parse(json)); }
+StoredFile parse_stored_file(const std::string& json) { return file_from(parse_json(json)); }
 
 }  // namespace titan

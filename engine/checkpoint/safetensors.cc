@@ -1,8 +1,7 @@
 #include "engine/checkpoint/safetensors.h"
 
+#include "engine/io/json.h"
 #include "kernels/base/error.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -18,6 +17,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors are littl
 
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
+constexpr int kMaxDepth = 20;  // a header has 3 levels; messages print what is wrong, by recursion
 constexpr const char* kMetadataKey = "__metadata__";
 
 [[noreturn]] void fail(const std::string& path, const std::string& problem) {
@@ -34,6 +34,7 @@ std::optional<int64_t> natural(const Json& value) {
 Json parse_header(const std::string& path, std::span<const std::byte> header) {
   std::unordered_set<std::string> names;
   const auto check_key = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kMaxDepth) fail(path, fmt::format("its header is nested deeper than {} levels", kMaxDepth));
     if (depth == 1 && event == Json::parse_event_t::key && !names.insert(parsed.get<std::string>()).second)
       fail(path, fmt::format("tensor {} is there twice", parsed.get<std::string>()));
     return true;
@@ -44,7 +45,7 @@ Json parse_header(const std::string& path, std::span<const std::byte> header) {
     if (!json.is_object()) fail(path, "its header is not a JSON object");
     return json;
   } catch (const Json::exception& error) {
-    fail(path, fmt::format("its header is not JSON ({})", error.what()));
+    fail(path, fmt::format("its header is not JSON ({})", problem_of(error)));
   }
 }
 

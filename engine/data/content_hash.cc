@@ -1,15 +1,15 @@
 #include "engine/data/content_hash.h"
 
 #include "engine/data/file_io.h"
+#include "engine/io/json.h"
 #include "kernels/base/error.h"
 
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include <nlohmann/json.hpp>
-
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -51,13 +51,17 @@ std::string hash_text(std::string_view text) { return to_hex(XXH3_128bits(text.d
 ContentHashes::ContentHashes(fs::path file) : file_(std::move(file)) {
   std::ifstream in(file_);
   if (!in) return;
+  const std::string text(std::istreambuf_iterator<char>(in), {});
   try {
-    const json hashes = json::parse(in);
+    const json hashes = parse_json(text);
     for (const auto& [path, e] : hashes.items()) {
-      const FileStamp stamp{e.at("size"), e.at("modified_ns"), e.at("changed_ns"), e.at("inode")};
+      const FileStamp stamp{whole_number(e.at("size")), whole_number(e.at("modified_ns")),
+                            whole_number(e.at("changed_ns")), e.at("inode")};
       entries_[path] = {stamp, e.at("hash")};
     }
   } catch (const json::exception&) {
+    entries_.clear();
+  } catch (const JsonError&) {
     entries_.clear();
   }
 }

@@ -1,12 +1,12 @@
 #include "engine/data/manifest.h"
 
 #include "engine/data/file_io.h"
+#include "engine/io/json.h"
 #include "kernels/base/error.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 
 namespace titan {
 
@@ -23,18 +23,21 @@ int64_t sum(const std::vector<ShardManifest::Shard>& shards, int64_t ShardManife
 
 ShardManifest parse(const json& in) {
   ShardManifest manifest;
-  manifest.chunks = in.at("chunks");
+  manifest.chunks = whole_number(in.at("chunks"));
   for (const json& s : in.at("shards")) {
-    manifest.shards.push_back(
-        {s.at("file"), s.at("tokens"), s.at("documents"), s.at("text_bytes"), s.at("content_hash")});
+    manifest.shards.push_back({s.at("file"), whole_number(s.at("tokens")), whole_number(s.at("documents")),
+                               whole_number(s.at("text_bytes")), s.at("content_hash")});
   }
   return manifest;
 }
 
+/// The shard and what it says of itself.
 bool on_disk(const fs::path& folder, const ShardManifest::Shard& shard) {
+  if (fs::path(shard.file).filename() != shard.file) return false;  // of another folder
   try {
     const ShardInfo info = read_shard_info(folder / shard.file);
-    return info.content_hash == shard.content_hash && info.token_count == shard.tokens;
+    return info.content_hash == shard.content_hash && info.token_count == shard.tokens &&
+           info.document_count == shard.documents && info.text_bytes == shard.text_bytes;
   } catch (const UserError&) {
     return false;
   }
@@ -62,14 +65,18 @@ void write_shard_manifest(const fs::path& path, const ShardManifest& manifest) {
 std::optional<ShardManifest> read_shard_manifest(const fs::path& path) {
   std::ifstream in(path);
   if (!in) return std::nullopt;
+  const std::string text(std::istreambuf_iterator<char>(in), {});
   try {
-    ShardManifest manifest = parse(json::parse(in));
+    ShardManifest manifest = parse(parse_json(text));
     const auto present = [&](const ShardManifest::Shard& shard) {
       return on_disk(path.parent_path(), shard);
     };
-    if (!std::all_of(manifest.shards.begin(), manifest.shards.end(), present)) return std::nullopt;
+    if (manifest.shards.empty() || !std::all_of(manifest.shards.begin(), manifest.shards.end(), present))
+      return std::nullopt;
     return manifest;
   } catch (const json::exception&) {
+    return std::nullopt;
+  } catch (const JsonError&) {
     return std::nullopt;
   }
 }

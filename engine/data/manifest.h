@@ -31,8 +31,8 @@ struct ShardManifest {
 
 void write_shard_manifest(const std::filesystem::path& path, const ShardManifest& manifest);
 
-/// Nothing when the file is missing or damaged, or names a shard that is missing, damaged or another one:
-/// then the folder has to be prepared (again).
+/// Nothing when the file is missing or damaged, or names no shard, or one that is missing, damaged or another
+/// one: then the folder has to be prepared (again).
 std::optional<ShardManifest> read_shard_manifest(const std::filesystem::path& path);
 
 }  // namespace titan

@@ -1,9 +1,8 @@
 #include "engine/data/text_source.h"
 
 #include "engine/data/byte_reader.h"
+#include "engine/io/json.h"
 #include "kernels/base/error.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -63,7 +62,7 @@ std::string text_of_line(const TextChunk& chunk, std::string_view line, int64_t 
   } catch (const json::parse_error& error) {
     const bool array = line[line.find_first_not_of(" \t")] == '[';
     throw_line_error(chunk, number,
-                     fmt::format("not a JSON object on one line ({}); {}", error.what(),
+                     fmt::format("not a JSON object on one line ({}); {}", problem_of(error),
                                  array ? "a JSON array becomes JSON lines with: jq -c '.[]' FILE"
                                        : "each line must look like {\"text\": \"...\"}"));
   }

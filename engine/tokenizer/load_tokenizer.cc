@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "engine/tokenizer/bpe_tokenizer.h"
 #include "engine/tokenizer/files.h"
 #include "kernels/base/error.h"
@@ -50,9 +50,18 @@ int32_t add_special_token(const json& token, const std::string& place, BpeDescri
   return added.id;
 }
 
+json read_config(const fs::path& path) {
+  try {
+    json config = parse_json<json>(read_file(path));
+    if (!config.is_object()) throw JsonError("not a JSON object");
+    return config;
+  } catch (const JsonError& error) {
+    throw UserError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
 void apply_config(const fs::path& path, BpeDescription& description) {
-  const json config = json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) throw UserError(fmt::format("{}: not a JSON object", path.string()));
+  const json config = read_config(path);
   for (const char* name : kNamedTokens) {
     if (!config.contains(name)) continue;
     const json& token = config[name];

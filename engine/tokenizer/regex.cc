@@ -3,6 +3,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
+
 #include "kernels/base/error.h"
 
 namespace titan {
@@ -10,6 +12,8 @@ namespace {
 
 constexpr size_t kJitStackStart = 32 << 10;
 constexpr size_t kJitStackLimit = 64 << 20;
+// Steps of one match: linear in the text is any pattern's right, exponential is none's.
+constexpr uint64_t kMatchSteps = 10'000'000, kMatchStepsPerByte = 100;
 
 std::string error_text(int code) {
   PCRE2_UCHAR text[256] = {};
@@ -30,10 +34,7 @@ struct RegexScratch::Handles {
   pcre2_match_context* context = not_null(pcre2_match_context_create(nullptr));
   pcre2_jit_stack* stack = not_null(pcre2_jit_stack_create(kJitStackStart, kJitStackLimit, nullptr));
 
-  Handles() {
-    pcre2_jit_stack_assign(context, nullptr, stack);
-    pcre2_set_match_limit(context, UINT32_MAX);
-  }
+  Handles() { pcre2_jit_stack_assign(context, nullptr, stack); }
   ~Handles() {
     pcre2_jit_stack_free(stack);
     pcre2_match_context_free(context);
@@ -67,6 +68,8 @@ Regex::Regex(Regex&&) noexcept = default;
 
 std::optional<Regex::Match> Regex::find(std::string_view text, size_t from, RegexScratch& scratch) const {
   RegexScratch::Handles& handles = *scratch.handles_;
+  const uint64_t limit = kMatchSteps + kMatchStepsPerByte * text.size();
+  pcre2_set_match_limit(handles.context, static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
   const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
                                 PCRE2_NO_UTF_CHECK, handles.data, handles.context);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;

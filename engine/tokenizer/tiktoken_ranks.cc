@@ -10,6 +10,7 @@ namespace titan {
 namespace {
 
 constexpr int kSpecialTokens = 256;
+constexpr size_t kLongestToken = 1024;  // bytes; the work on a token grows with its square
 constexpr const char* kFix =
     "expected Llama 3's format: a token in base64, a space and its rank (Llama 2's is SentencePiece)";
 
@@ -59,6 +60,10 @@ std::vector<std::string> read_tokens(std::string_view text) {
     if (rank != tokens.size()) {
       throw UserError(
           fmt::format("line {} has rank {}; ranks count from 0, one a line", tokens.size() + 1, rank));
+    }
+    if (bytes->size() > kLongestToken) {
+      throw UserError(fmt::format("line {} is a token of {} bytes; tokens have at most {}", tokens.size() + 1,
+                                  bytes->size(), kLongestToken));
     }
     tokens.push_back(*std::move(bytes));
   }

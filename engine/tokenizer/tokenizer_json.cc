@@ -86,8 +86,16 @@ void check_model(const Field& model) {
 
 std::vector<std::string> read_tokens(const TokenizerJson& document) {
   if (document.vocab.empty()) throw UserError("model.vocab: expected an object with at least one token");
+  // Ids may have gaps, but a table of them must not be out of proportion to the file.
+  const auto most = static_cast<int64_t>(16 * document.vocab.size() + 65536);
   int32_t size = 0;
-  for (const TokenizerJson::Entry& entry : document.vocab) size = std::max(size, entry.id + 1);
+  for (const TokenizerJson::Entry& entry : document.vocab) {
+    if (entry.id >= most)
+      throw UserError(
+          fmt::format("model.vocab: the id of \"{}\" is {}, far beyond its {} tokens; ids count from 0",
+                      document.view(entry.offset, entry.size), entry.id, document.vocab.size()));
+    size = std::max(size, entry.id + 1);
+  }
   std::vector<std::string> tokens(size);
   std::vector<bool> taken(size);
   for (const TokenizerJson::Entry& entry : document.vocab) {
@@ -244,6 +252,7 @@ BpeDescription describe(const TokenizerJson& document) {
   if (!read_pre_tokenizer(root["pre_tokenizer"], description.stages)) {
     root["pre_tokenizer"].fail("only byte-level BPE is supported: it ends in {\"type\": \"ByteLevel\"}");
   }
+  if (!document.has_merges) model["merges"].fail("expected a list");
   const Vocabulary vocabulary(document);
   description.model.tokens = read_tokens(document);
   description.model.byte_ids = read_byte_ids(vocabulary, model["unk_token"]);

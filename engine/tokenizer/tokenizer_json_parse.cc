@@ -1,5 +1,6 @@
 #include "engine/tokenizer/tokenizer_json_parse.h"
 
+#include "engine/io/json.h"
 #include "kernels/base/error.h"
 
 namespace titan {
@@ -59,6 +60,7 @@ class Handler final : public nlohmann::json_sax<json> {
   bool start_array(size_t) override {
     if (section_ == Section::rest && in_model() && key_ == "merges") {
       section_ = Section::merges;
+      out_.has_merges = true;
       return true;
     }
     if (section_ != Section::merges) return open(json::array());
@@ -84,7 +86,7 @@ class Handler final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception& error) override {
-    throw UserError(fmt::format("not JSON at byte {}: {}", position, error.what()));
+    throw UserError(fmt::format("not JSON at byte {}: {}", position, problem_of(error)));
   }
 
  private:

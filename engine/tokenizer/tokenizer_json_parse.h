@@ -21,7 +21,8 @@ struct TokenizerJson {
   std::string text;
   std::vector<Entry> vocab;
   std::vector<MergePair> merges;
-  nlohmann::json rest;  // without model.vocab and model.merges
+  bool has_merges = false;  // a list of them, be it empty
+  nlohmann::json rest;      // without model.vocab and model.merges
 
   std::string_view view(size_t offset, size_t size) const {
     return std::string_view(text).substr(offset, size);

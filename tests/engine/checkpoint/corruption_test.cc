@@ -91,6 +91,13 @@ std::vector<Row> table() {
       {"manifest a list", [](const fs::path& c) { write_text(manifest_file(c), "[]"); }, "titan.json"},
       {"manifest of nests", [](const fs::path& c) { write_text(manifest_file(c), std::string(200000, '[')); },
        "titan.json"},
+      {"manifest of closed nests",
+       [](const fs::path& c) {
+         write_text(manifest_file(c),
+                    R"({"format":"titan checkpoint","version":1,"hash":"0123456789abcdef","content":)" +
+                        std::string(100000, '[') + std::string(100000, ']') + "}");
+       },
+       "titan.json is damaged: nested deeper than 100 levels"},
       {"other format", replace("titan checkpoint", "other checkpoint"), "titan.json"},
       {"other version", replace("\"version\":1", "\"version\":2"), "titan.json"},
       {"version not a number", replace("\"version\":1", "\"version\":{}"), "titan.json"},

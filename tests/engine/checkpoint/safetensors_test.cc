@@ -95,7 +95,12 @@ TEST_CASE("safetensors: malformed files are user errors that name the file") {
       {"not JSON", file_of("{", 0), "JSON"},
       {"not UTF-8", file_of("{\"\xff\":1}", 0), "JSON"},
       {"not an object", file_of("[]", 0), "object"},
-      {"deeply nested", file_of(std::string(100000, '['), 0), "JSON"},
+      {"deeply nested", file_of(std::string(100000, '['), 0), "nested deeper than 20 levels"},
+      {"deeply nested shape",
+       file_of(R"({"a":{"dtype":"F32","data_offsets":[0,4],"shape":)" + std::string(50000, '[') +
+                   std::string(50000, ']') + "}}",
+               4),
+       "nested deeper than 20 levels"},
       {"tensor not an object", file_of(R"({"a":1})", 0), "tensor a"},
       {"missing shape", file_of(R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4), "needs dtype"},
       {"extra key", file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}})", 4),

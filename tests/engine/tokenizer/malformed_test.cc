@@ -59,7 +59,10 @@ TEST_CASE("a malformed tokenizer.json is refused with file and field", "[tokeniz
       {"/model/vocab/a", "x", "model.vocab: the id of \"a\" is \"x\""},
       {"/model/vocab/a", json::object(), "model.vocab: the id of \"a\" is {}"},
       {"/model/vocab/a", 4000000000u, "model.vocab: the id of \"a\" is 4000000000"},
+      {"/model/vocab/a", 16000000, "the id of \"a\" is 16000000, far beyond its 400 tokens"},
       {"/model/vocab/a", 1, "has id 1, which is taken"},
+      {"/model/merges", nullptr, "model.merges is null; expected a list"},
+      {"/model/merges", "a b", "model.merges is \"a b\"; expected a list"},
       {"/model/merges/0", "abc", "model.merges: \"abc\" is not two tokens"},
       {"/model/merges/0", "a b c", "model.merges: \"a b c\" is not two tokens"},
       {"/model/merges/0", "a qqq", "needs the token \"qqq\", which model.vocab lacks"},
@@ -124,6 +127,7 @@ TEST_CASE("a malformed tokenizer.model is refused with file and line", "[tokeniz
   check_refused("tokenizer.model", "YQ== 0\nYg== 2\n", "line 2 has rank 2");
   check_refused("tokenizer.model", "YQ== 0\nYQ== 1\n", "line 2 repeats an earlier token");
   check_refused("tokenizer.model", "YQ== 0\n", "no token for byte 0x00");
+  check_refused("tokenizer.model", std::string(1368, 'A') + " 0\n", "line 1 is a token of 1026 bytes");
 }
 
 }  // namespace titan

@@ -55,6 +55,14 @@ TEST_CASE("each stage splits the pieces of the one before", "[tokenizer]") {
   CHECK(split(std::move(stages), "ab1 c") == Words{" a", "b", " ", "1", " c"});
 }
 
+TEST_CASE("a pattern that tries every way to match gives up", "[tokenizer]") {
+  const std::string text(40, 'a');
+  CHECK_THROWS_WITH(split("(?:a|a)+[bc]", text), Catch::Contains("gave up at byte 0 of a text of 40 bytes"));
+  CHECK(split("(?:a|b)+[bc]?", text + "b") == Words{text + "b"});
+  const std::string spaces(2'000'000, ' ');  // a step a byte is no such pattern
+  CHECK(split("(?: )*[bc]|(?: )+", spaces).size() == 1);
+}
+
 TEST_CASE("what regex engines read differently is refused", "[tokenizer]") {
   for (const char* pattern : {"^a",          "a$",           R"(\h)",         R"(\bx)",
                               R"(\v)",       R"([a[b]])",    R"([a&&b])",     "(?m)a",
