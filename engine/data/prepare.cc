@@ -10,7 +10,10 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/base/error.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -52,10 +55,16 @@ std::vector<FileStamp> stamps_of(const std::vector<TextFile>& files) {
   return stamps;
 }
 
-/// Names the result by everything it depends on.
+/// 0, or why this process cannot write in `folder`.
+int error_of_writing(const fs::path& folder) {
+  return ::access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+/// Names the result by everything it depends on. A cache that cannot be written is only read.
 std::string cache_key(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
                       const PrepareOptions& options) {
-  const FileLock lock(options.cache_dir / "hashes.lock");
+  std::optional<FileLock> lock;
+  if (error_of_writing(options.cache_dir) == 0) lock.emplace(options.cache_dir / "hashes.lock");
   ContentHashes hashes(options.cache_dir / kHashesFile);
   PrepareProgress progress{.bytes_total = total_bytes(files)};
   const auto on_bytes = [&](int64_t bytes) {
@@ -69,7 +78,7 @@ std::string cache_key(const std::vector<TextFile>& files, const Tokenizer& token
     text += fmt::format("{} {}\n", hashes.hash_of(file.path, on_bytes),
                         file.format == TextFormat::plain ? "plain" : "lines");
   }
-  hashes.save();
+  if (lock) hashes.save();
   return hash_text(text);
 }
 
@@ -181,12 +190,16 @@ PreparedData prepare_data(const std::vector<std::string>& inputs, const Tokenize
   TextFiles text = find_text(inputs, options.cache_dir);
   create_folder(options.cache_dir);
   const fs::path folder = options.cache_dir / cache_key(text.files, tokenizer, options);
-  create_folder(folder);
-  const FileLock lock(folder / "lock");
-
+  // A manifest is written last and in one step: a complete folder needs no lock, and no right to write.
   std::optional<ShardManifest> manifest = read_shard_manifest(folder / kManifestFile);
-  const bool from_cache = manifest.has_value();
-  if (!manifest) manifest = tokenize_files(text.files, tokenizer, folder, options);
+  bool from_cache = manifest.has_value();
+  if (!manifest) {
+    create_folder(folder);
+    const FileLock lock(folder / "lock");
+    manifest = read_shard_manifest(folder / kManifestFile);  // of a process that was waited for
+    from_cache = manifest.has_value();
+    if (!manifest) manifest = tokenize_files(text.files, tokenizer, folder, options);
+  }
 
   PreparedData out;
   out.folder = folder;

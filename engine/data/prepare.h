@@ -47,8 +47,8 @@ struct PreparedData {
 
 /// Makes (or finds) the shards of `inputs`: text files, folders, globs; or token shards and folders of them,
 /// which are only checked against the tokenizer. Processes that prepare the same data at once wait for the
-/// first. Throws UserError: see expand_text_files, ByteReader, for_each_piece; disk full; a file that changed
-/// meanwhile.
+/// first. A cache that this process cannot write is used where it holds the data. Throws UserError: see
+/// expand_text_files, ByteReader, for_each_piece; disk full; a file that changed meanwhile.
 PreparedData prepare_data(const std::vector<std::string>& inputs, const Tokenizer& tokenizer,
                           const PrepareOptions& options);
 

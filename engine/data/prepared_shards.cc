@@ -102,6 +102,11 @@ PreparedData open_shards(const std::vector<fs::path>& shards, const Tokenizer& t
           "the other in model.tokenizer",
           path.string(), info.tokenizer, tokenizer.fingerprint()));
     }
+    if (info.vocab_size != tokenizer.vocab_size()) {
+      throw UserError(
+          fmt::format("{} was made with a vocabulary of {}, the tokenizer has {} ids; prepare the text again",
+                      path.string(), info.vocab_size, tokenizer.vocab_size()));
+    }
     out.tokens += info.token_count;
     out.documents += info.document_count;
     out.text_bytes += info.text_bytes;

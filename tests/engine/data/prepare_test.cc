@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <map>
 #include <random>
 #include <thread>
@@ -68,6 +69,36 @@ bool has_leftovers(const fs::path& cache) {
     if (entry.path().extension() == ".tmp") return true;
   }
   return false;
+}
+
+/// What `call` says in a process that may not write what root owns: "" for no error.
+std::string error_without_root(const std::function<void()>& call) {
+  int pipe_ends[2];
+  REQUIRE(pipe(pipe_ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && setuid(kNobody) != 0) _exit(2);
+    const std::string message = error_of(call);
+    _exit(write(pipe_ends[1], message.data(), message.size()) == static_cast<ssize_t>(message.size()) ? 0
+                                                                                                      : 3);
+  }
+  close(pipe_ends[1]);
+  std::string message(4096, '\0');
+  message.resize(
+      static_cast<size_t>(std::max<ssize_t>(0, read(pipe_ends[0], message.data(), message.size()))));
+  close(pipe_ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  REQUIRE(status == 0);
+  return message;
+}
+
+/// Nobody may write in `folder` or below, all may read.
+void make_read_only(const fs::path& folder) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    fs::permissions(entry.path(), fs::perms(entry.is_directory() ? 0555 : 0444));
+  fs::permissions(folder, fs::perms(0555));
 }
 
 }  // namespace
@@ -292,6 +323,55 @@ TEST_CASE("a cache inside the text folder is not text") {
   CHECK(prepare(dir / "text", dir / "text/cache").from_cache);
 }
 
+TEST_CASE("a cache that cannot be written serves what it holds, and says so of the rest") {
+  const TempDir dir;
+  fs::permissions(dir.path(), fs::perms(0755));
+  write_file(dir / "a.txt", "some text");
+  write_file(dir / "b.txt", "some other text");
+  const PreparedData made = prepare(dir / "a.txt", dir / "cache");
+  const auto shards = shard_bytes(made);
+  fs::remove(dir / "cache" / "hashes.lock");  // as in a cache that was copied
+  fs::remove(dir / "cache" / "hashes.json");
+  make_read_only(dir / "cache");
+  CHECK(error_without_root([&] {
+          if (!prepare(dir / "a.txt", dir / "cache").from_cache) throw UserError("made again");
+        }) == "");
+  CHECK_THAT(
+      error_without_root([&] { prepare(dir / "b.txt", dir / "cache"); }),
+      Contains((dir / "cache").string()) && Contains("Permission denied") && Contains("another folder"));
+  CHECK(shard_bytes(made) == shards);
+  CHECK(!fs::exists(dir / "cache" / "hashes.lock"));
+  for (const fs::path& folder : {dir / "cache", made.folder}) fs::permissions(folder, fs::perms(0755));
+}
+
+TEST_CASE("a manifest that is not the folder's is not followed") {
+  const TempDir dir;
+  write_file(dir / "a.txt", make_text(10'000, 1));
+  const PreparedData made = prepare(dir / "a.txt", dir / "cache");
+  const fs::path path = made.folder / kManifestFile;
+  const ShardManifest good = read_shard_manifest(path).value();
+  const auto changed = [&](const std::function<void(ShardManifest&)>& change) {
+    ShardManifest manifest = good;
+    change(manifest);
+    write_shard_manifest(path, manifest);
+    return read_shard_manifest(path).has_value();
+  };
+  CHECK(changed([](ShardManifest&) {}));
+  CHECK(!changed([](ShardManifest& m) { m.shards.clear(); }));
+  CHECK(!changed([](ShardManifest& m) { m.shards[0].tokens += 1; }));
+  CHECK(!changed([](ShardManifest& m) { m.shards[0].documents = INT64_MAX; }));
+  CHECK(!changed([](ShardManifest& m) { m.shards[0].text_bytes = -1; }));
+  CHECK(!changed([](ShardManifest& m) { m.shards[0].content_hash ^= 1; }));
+  CHECK(!changed([&](ShardManifest& m) { m.shards[0].file = made.shards[0].string(); }));
+  CHECK(!changed([&](ShardManifest& m) {
+    m.shards[0].file = "../" + made.folder.filename().string() + "/" + m.shards[0].file;
+  }));
+  for (const char* text : {"", "[]", R"({"chunks": 1.5, "shards": []})", R"({"chunks": 1, "shards": [5]})"}) {
+    write_file(path, text);
+    CHECK(!read_shard_manifest(path));
+  }
+}
+
 TEST_CASE("errors of the text come out with file and line") {
   const TempDir dir;
   write_file(dir / "a.jsonl", "{\"text\": \"x\"}\n{\"txt\": \"x\"}\n");
@@ -317,6 +397,11 @@ TEST_CASE("token shards are data themselves") {
   CHECK(opened((made.folder / "*.tokens").string()).shards == made.shards);
   CHECK(opened(made.shards[0]).shards == std::vector{made.shards[0]});
 
+  ShardWriter wide(dir / "wide.tokens", 300, tokenizer->fingerprint());
+  wide.append(std::vector<int32_t>{299}, std::vector<int64_t>{0}, 1);
+  wide.finish();
+  CHECK_THAT(error_of([&] { opened(dir / "wide.tokens"); }),
+             Contains("vocabulary of 300, the tokenizer has 258"));
   write_counting_shard(dir / "other.tokens", 0, 10, {0});
   CHECK_THAT(error_of([&] { opened(dir / "other.tokens"); }), Contains("made by tokenizer counting"));
   CHECK_THAT(error_of([&] {
