@@ -108,6 +108,11 @@ void verify_file(const fs::path& checkpoint, const StoredFile& stored, VerifyRep
 
 std::string list_checkpoints(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw UserError(fmt::format("{}: there is no such folder", folder.string()));
+  if (fs::exists(folder / kManifestName))
+    throw UserError(
+        fmt::format("{0} is a checkpoint, not a folder of them; see what it holds with `titan checkpoint "
+                    "inspect {0}`",
+                    folder.string()));
   std::string text = fmt::format("{:>10}  {:10}  {:>11}  {:>18}  {:20}  {}\n", "step", "status", "size",
                                  "tokens", "saved at", "layout");
   for (const CheckpointEntry& entry : find_checkpoints(folder)) text += list_line(entry);

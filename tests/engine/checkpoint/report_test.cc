@@ -23,6 +23,14 @@ TEST_CASE("list shows every checkpoint and its state") {
   CHECK_THAT(user_error([&] { list_checkpoints(folder / "absent"); }), Contains("absent"));
 }
 
+TEST_CASE("list of a checkpoint says what it is") {
+  const TempDir folder;
+  const auto path = save_small(folder.path(), 7).path;
+  CHECK_THAT(
+      user_error([&] { list_checkpoints(path); }),
+      Contains(path.string() + " is a checkpoint") && Contains("titan checkpoint inspect " + path.string()));
+}
+
 TEST_CASE("inspect shows the run, the tensors and the recipe") {
   const TempDir folder;
   const std::string text = inspect_checkpoint(save_small(folder.path(), 1234567).path);
