@@ -12,6 +12,13 @@ namespace {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
+/// What to change, in the words of the command that runs the job.
+std::string_view less_memory(const Job& job) {
+  if (job.has("prefill")) return "lower --max-new-tokens or shorten the prompt, or use --dtype bfloat16";
+  if (!job.has("train")) return "lower --batch or --seq-len, or use --dtype bfloat16";
+  return "lower training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"";
+}
+
 /// Rounded speeds of one core, by instruction set: only their ratios steer a plan, and a constant is the same
 /// on every rank.
 struct CoreSpeed {
@@ -56,10 +63,9 @@ void check_memory(const Job& job, std::int64_t available_bytes) {
       parts += fmt::format(", {} {:.2f} GiB", to_string(static_cast<Role>(role)), gib(bytes));
   throw UserError(fmt::format(
       "the run needs {:.2f} GiB of memory, the machine has {:.2f} GiB free ({:.2f} GiB change from step to "
-      "step{}); "
-      "lower training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"{}",
+      "step{}); {}{}",
       gib(needed), gib(available_bytes), gib(needed - device.persistent_bytes - host.persistent_bytes), parts,
-      host.arena_bytes > 0 ? ", or checkpoint.async_mode = \"disabled\"" : ""));
+      less_memory(job), host.arena_bytes > 0 ? ", or checkpoint.async_mode = \"disabled\"" : ""));
 }
 
 Session::Session(Job job, int threads) : job_(std::move(job)) {
