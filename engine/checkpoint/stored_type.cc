@@ -23,8 +23,30 @@ uint16_t to_bf16(float value) {
 }
 
 float from_bf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-uint16_t to_f16(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
-float from_f16(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+
+// By hand: not every compiler has a type of 16 bits for every processor.
+uint16_t to_f16(float value) {
+  constexpr uint32_t kInfinity = 0x7f800000u, kTooLarge = 0x477ff000u, kSmallestNormal = 0x38800000u;
+  constexpr uint32_t kExponentShift = (127u - 15u) << 23;
+  const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
+  uint32_t half = 0x7c00u;
+  if (magnitude > kInfinity) {
+    half |= 0x200u | (magnitude >> 13 & 0x3ffu);  // NaN stays one
+  } else if (magnitude < kSmallestNormal) {
+    // One unit in the last place of 0.5 is the smallest subnormal: the sum rounds as wanted.
+    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
+  } else if (magnitude < kTooLarge) {
+    half = (magnitude - kExponentShift + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  }
+  return static_cast<uint16_t>((bits >> 16 & 0x8000u) | half);
+}
+
+float from_f16(uint16_t bits) {
+  const uint32_t sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  return std::bit_cast<float>(sign |
+                              std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f));
+}
 
 template <class Convert>
 void encode16(std::span<const float> values, std::byte* out, Convert convert) {
