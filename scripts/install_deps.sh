@@ -3,6 +3,7 @@
 #
 #   scripts/install_deps.sh          what the executable needs
 #   scripts/install_deps.sh test     and what the tests and checks need
+#   scripts/install_deps.sh fuzz     and what scripts/fuzz.sh needs
 set -euo pipefail
 
 packages=(
@@ -19,6 +20,7 @@ packages=(
 case "${1:-}" in
   "") ;;
   test) packages+=(catch2 ccache clang-format python3 shellcheck) ;;
+  fuzz) packages+=(catch2 clang libclang-rt-14-dev) ;;
   *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 

@@ -13,6 +13,7 @@ readonly asan_tests=(
   titan_op_test gemm_test titan_cpu_attention_test cpu_backend_test comm_test
   program_test passes_test executor_test compile_test model_test
   tokenizer_test data_test checkpoint_test recipe_test metrics_test
+  fuzz  # the corpus; scripts/fuzz.sh looks for new inputs
 )
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
