@@ -48,15 +48,21 @@ Json json_of(const StoredTensor& tensor) {
           {"offset", tensor.offset}};
 }
 
+std::vector<int64_t> sizes_from(const Json& json) {
+  std::vector<int64_t> sizes;
+  for (const Json& size : json) sizes.push_back(whole_number(size));
+  return sizes;
+}
+
 StoredTensor tensor_from(const Json& json) {
   StoredTensor tensor;
   json.at("parameter").get_to(tensor.piece.parameter);
-  json.at("shape").get_to(tensor.piece.global_shape);
-  json.at("box_offset").get_to(tensor.piece.box.offset);
-  json.at("box_size").get_to(tensor.piece.box.size);
-  json.at("range").at(0).get_to(tensor.piece.flat_begin);
-  json.at("range").at(1).get_to(tensor.piece.flat_end);
-  json.at("offset").get_to(tensor.offset);
+  tensor.piece.global_shape = sizes_from(json.at("shape"));
+  tensor.piece.box.offset = sizes_from(json.at("box_offset"));
+  tensor.piece.box.size = sizes_from(json.at("box_size"));
+  tensor.piece.flat_begin = whole_number(json.at("range").at(0));
+  tensor.piece.flat_end = whole_number(json.at("range").at(1));
+  tensor.offset = whole_number(json.at("offset"));
   tensor.kind = kind_from(json.at("kind").get<std::string>());
   const auto type = stored_type(json.at("dtype").get<std::string>());
   if (!type || *type > StoredType::f16) reject("unknown dtype " + json.at("dtype").dump());
@@ -104,9 +110,9 @@ void check_file(const StoredFile& file) {
 StoredFile file_from(const Json& json) {
   StoredFile file;
   json.at("name").get_to(file.name);
-  json.at("data_begin").get_to(file.data_begin);
-  json.at("data_bytes").get_to(file.data_bytes);
-  json.at("block_bytes").get_to(file.block_bytes);
+  file.data_begin = whole_number(json.at("data_begin"));
+  file.data_bytes = whole_number(json.at("data_bytes"));
+  file.block_bytes = whole_number(json.at("block_bytes"));
   file.header_hash = from_hex(json.at("header_hash").get<std::string>());
   for (const Json& hash : json.at("block_hashes"))
     file.block_hashes.push_back(from_hex(hash.get<std::string>()));
@@ -129,11 +135,11 @@ Json json_of(const RunState& run) {
 
 RunState run_from(const Json& json) {
   RunState run;
-  json.at("step").get_to(run.step);
-  json.at("samples_consumed").get_to(run.samples_consumed);
-  json.at("tokens_seen").get_to(run.tokens_seen);
-  json.at("global_batch_size").get_to(run.global_batch_size);
-  json.at("world_size").get_to(run.world_size);
+  run.step = whole_number(json.at("step"));
+  run.samples_consumed = whole_number(json.at("samples_consumed"));
+  run.tokens_seen = whole_number(json.at("tokens_seen"));
+  run.global_batch_size = whole_number(json.at("global_batch_size"));
+  run.world_size = whole_number<int>(json.at("world_size"));
   json.at("layout").get_to(run.layout);
   json.at("recipe").get_to(run.recipe);
   json.at("model_config").get_to(run.model_config);
@@ -174,7 +180,7 @@ Json parse_content(const std::string& text) {
   Json json = parse_json(text);
   if (!json.is_object() || json.value("format", "") != kFormat)
     reject("this is not the file of a titan checkpoint");
-  const int version = json.at("version").get<int>();
+  const int version = whole_number<int>(json.at("version"));
   if (version != kManifestVersion)
     reject(fmt::format("it has version {}, this titan reads version {}", version, kManifestVersion));
   const uint64_t hash = hash_of(json.at("content")), saved = from_hex(json.at("hash").get<std::string>());

@@ -56,7 +56,7 @@ ContentHashes::ContentHashes(fs::path file) : file_(std::move(file)) {
     const json hashes = parse_json(text);
     for (const auto& [path, e] : hashes.items()) {
       const FileStamp stamp{whole_number(e.at("size")), whole_number(e.at("modified_ns")),
-                            whole_number(e.at("changed_ns")), e.at("inode")};
+                            whole_number(e.at("changed_ns")), whole_number<uint64_t>(e.at("inode"))};
       entries_[path] = {stamp, e.at("hash")};
     }
   } catch (const json::exception&) {

@@ -26,7 +26,8 @@ ShardManifest parse(const json& in) {
   manifest.chunks = whole_number(in.at("chunks"));
   for (const json& s : in.at("shards")) {
     manifest.shards.push_back({s.at("file"), whole_number(s.at("tokens")), whole_number(s.at("documents")),
-                               whole_number(s.at("text_bytes")), s.at("content_hash")});
+                               whole_number(s.at("text_bytes")),
+                               whole_number<uint64_t>(s.at("content_hash"))});
   }
   return manifest;
 }

@@ -59,7 +59,7 @@ std::string text_of_line(const TextChunk& chunk, std::string_view line, int64_t 
   json object;
   try {
     object = json::parse(line);
-  } catch (const json::parse_error& error) {
+  } catch (const json::exception& error) {
     const bool array = line[line.find_first_not_of(" \t")] == '[';
     throw_line_error(chunk, number,
                      fmt::format("not a JSON object on one line ({}); {}", problem_of(error),

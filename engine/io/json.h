@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace titan {
 
@@ -42,12 +43,14 @@ Json parse_json(std::string_view text) {
   }
 }
 
-/// A number that is whole and fits; nothing is rounded.
-inline int64_t whole_number(const nlohmann::json& value) {
-  const bool fits =
-      value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX : value.is_number_integer();
-  if (!fits) throw JsonError(fmt::format("a {} where a whole number belongs", value.type_name()));
-  return value.get<int64_t>();
+/// A whole number that fits; nothing is rounded.
+template <class Integer = int64_t>
+Integer whole_number(const nlohmann::json& value) {
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<Integer>(value.get<uint64_t>())
+                        : value.is_number_integer() && std::in_range<Integer>(value.get<int64_t>());
+  if (!fits) throw JsonError(fmt::format("a {} where a whole number in range belongs", value.type_name()));
+  return value.get<Integer>();
 }
 
 }  // namespace titan

@@ -101,6 +101,7 @@ std::vector<Row> table() {
       {"other format", replace("titan checkpoint", "other checkpoint"), "titan.json"},
       {"other version", replace("\"version\":1", "\"version\":2"), "titan.json"},
       {"version not a number", replace("\"version\":1", "\"version\":{}"), "titan.json"},
+      {"version not whole", replace("\"version\":1", "\"version\":1.5"), "titan.json"},
       {"hash not hexadecimal", replace("\"hash\":\"", "\"hash\":\"zz"), "titan.json"},
       {"step changed without its hash", replace("\"step\":1", "\"step\":7"), "titan.json"},
       {"key renamed without its hash", replace("\"samples_consumed\"", "\"samples\""), "titan.json"},

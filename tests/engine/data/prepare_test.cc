@@ -366,6 +366,10 @@ TEST_CASE("a manifest that is not the folder's is not followed") {
   CHECK(!changed([&](ShardManifest& m) {
     m.shards[0].file = "../" + made.folder.filename().string() + "/" + m.shards[0].file;
   }));
+  std::string fraction = read_file(path);
+  fraction.replace(fraction.find("\"content_hash\": ") + 16, 1, "1e25, \"was\": ");
+  write_file(path, fraction);
+  CHECK(!read_shard_manifest(path));
   for (const char* text : {"", "[]", R"({"chunks": 1.5, "shards": []})", R"({"chunks": 1, "shards": [5]})"}) {
     write_file(path, text);
     CHECK(!read_shard_manifest(path));

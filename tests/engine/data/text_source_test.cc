@@ -192,6 +192,7 @@ TEST_CASE("a bad JSON line is named by file and line") {
   CHECK_THAT(error("{\"content\": \"x\"}"), Contains("no field \"text\""));
   CHECK_THAT(error("{\"text\": 5}"), Contains("is a number, not a string"));
   CHECK_THAT(error("{\"text\": \"\xFF\"}"), Contains("not a JSON object on one line"));
+  CHECK_THAT(error("{\"text\": \"x\", \"n\": 1e999}"), Contains("number overflow"));
 }
 
 TEST_CASE("truncated and damaged compressed files are errors with path and offset") {
