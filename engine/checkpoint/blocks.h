@@ -1,8 +1,8 @@
 // Hashes of 16 MiB blocks, so that a partial read is verified too. XXH3-64 finds accidents, not attackers.
 #pragma once
 
-#include "engine/checkpoint/file.h"
 #include "engine/checkpoint/manifest.h"
+#include "engine/io/file.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 // The checkpoints in a folder: finding them, keeping the latest, and the reports of `titan checkpoint`.
 #pragma once
 
-#include "engine/checkpoint/file.h"
+#include "engine/io/file.h"
 
 #include <cstdint>
 #include <filesystem>

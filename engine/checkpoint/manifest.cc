@@ -1,7 +1,7 @@
 #include "engine/checkpoint/manifest.h"
 
 #include "engine/checkpoint/blocks.h"
-#include "engine/checkpoint/file.h"
+#include "engine/io/file.h"
 #include "engine/io/json.h"
 
 #include <array>

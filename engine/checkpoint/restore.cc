@@ -1,7 +1,7 @@
 #include "engine/checkpoint/agreement.h"
 #include "engine/checkpoint/catalog.h"
-#include "engine/checkpoint/file.h"
 #include "engine/checkpoint/load.h"
+#include "engine/io/file.h"
 #include "kernels/base/error.h"
 
 #include <fmt/ranges.h>

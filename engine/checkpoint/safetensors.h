@@ -2,8 +2,8 @@
 // row-major. Format: https://huggingface.co/docs/safetensors/index#format
 #pragma once
 
-#include "engine/checkpoint/file.h"
 #include "engine/checkpoint/stored_type.h"
+#include "engine/io/file.h"
 
 #include <cstdint>
 #include <filesystem>

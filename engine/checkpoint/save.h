@@ -3,8 +3,8 @@
 #pragma once
 
 #include "engine/checkpoint/coordinator.h"
-#include "engine/checkpoint/file.h"
 #include "engine/checkpoint/manifest.h"
+#include "engine/io/file.h"
 
 #include <chrono>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "engine/data/byte_reader.h"
 
-#include "engine/data/file_io.h"
+#include "engine/io/file.h"
 #include "kernels/base/error.h"
 
 #include <zlib.h>

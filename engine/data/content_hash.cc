@@ -1,6 +1,6 @@
 #include "engine/data/content_hash.h"
 
-#include "engine/data/file_io.h"
+#include "engine/io/file.h"
 #include "engine/io/json.h"
 #include "kernels/base/error.h"
 
@@ -42,7 +42,7 @@ std::string hash_file(const fs::path& path, const std::function<void(int64_t)>& 
 
 FileStamp stamp_of(const fs::path& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw_file_error("read", path, errno);
+  if (::stat(path.c_str(), &status) != 0) throw_disk_error("read", path, errno);
   return {status.st_size, nanoseconds(status.st_mtim), nanoseconds(status.st_ctim), status.st_ino};
 }
 

@@ -1,6 +1,6 @@
 #include "engine/data/manifest.h"
 
-#include "engine/data/file_io.h"
+#include "engine/io/file.h"
 #include "engine/io/json.h"
 #include "kernels/base/error.h"
 

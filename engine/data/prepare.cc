@@ -1,12 +1,12 @@
 #include "engine/data/prepare.h"
 
 #include "engine/data/content_hash.h"
-#include "engine/data/file_io.h"
 #include "engine/data/manifest.h"
 #include "engine/data/prepared_shards.h"
 #include "engine/data/text_source.h"
 #include "engine/data/token_shard.h"
 #include "engine/data/tokenize_pool.h"
+#include "engine/io/file.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/base/error.h"
 

@@ -1,6 +1,6 @@
 #include "engine/data/token_shard.h"
 
-#include "engine/data/file_io.h"
+#include "engine/io/file.h"
 #include "kernels/base/error.h"
 
 #include <xxhash.h>
@@ -210,7 +210,7 @@ ShardInfo ShardWriter::finish() {
   return info_;
 }
 
-TokenShard::TokenShard(fs::path path) : path_(std::move(path)), file_(std::make_unique<FileMapping>(path_)) {
+TokenShard::TokenShard(fs::path path) : path_(std::move(path)), file_(std::make_unique<MappedFile>(path_)) {
   info_ = check_header(path_, file_->bytes());
   tokens_ = file_->bytes().data() + kShardHeaderBytes;
   starts_ = tokens_ + padded_token_bytes(info_.token_count, info_.token_bytes);

@@ -19,7 +19,7 @@
 namespace titan {
 
 class FileWriter;
-class FileMapping;
+class MappedFile;
 
 inline constexpr int64_t kShardHeaderBytes = 160;
 inline constexpr const char* kShardSuffix = ".tokens";
@@ -83,7 +83,7 @@ class TokenShard {
   uint64_t start(int64_t document) const;
 
   std::filesystem::path path_;
-  std::unique_ptr<FileMapping> file_;
+  std::unique_ptr<MappedFile> file_;
   ShardInfo info_;
   const std::byte* tokens_ = nullptr;
   const std::byte* starts_ = nullptr;

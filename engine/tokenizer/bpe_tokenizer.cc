@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "engine/tokenizer/files.h"
+#include "engine/tokenizer/content_hash.h"
 #include "engine/tokenizer/utf8.h"
 
 namespace titan {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "engine/io/file.h"
 #include "engine/io/json.h"
 #include "engine/tokenizer/bpe_tokenizer.h"
-#include "engine/tokenizer/files.h"
 #include "kernels/base/error.h"
 
 namespace titan {
@@ -52,7 +52,7 @@ int32_t add_special_token(const json& token, const std::string& place, BpeDescri
 
 json read_config(const fs::path& path) {
   try {
-    json config = parse_json<json>(read_file(path));
+    json config = parse_json<json>(read_text(path));
     if (!config.is_object()) throw JsonError("not a JSON object");
     return config;
   } catch (const JsonError& error) {

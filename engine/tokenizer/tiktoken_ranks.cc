@@ -2,8 +2,9 @@
 // neighbours merge if their joined bytes are a token, lowest rank first.
 #include <charconv>
 
+#include "engine/io/file.h"
 #include "engine/tokenizer/bpe_tokenizer.h"
-#include "engine/tokenizer/files.h"
+#include "engine/tokenizer/content_hash.h"
 #include "kernels/base/error.h"
 
 namespace titan {
@@ -136,7 +137,7 @@ BpeDescription describe(std::string_view text) {
 }  // namespace
 
 BpeDescription read_tiktoken_ranks(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+  const std::string text = read_text(path);
   try {
     BpeDescription description = describe(text);
     description.content_hash = content_hash(text);

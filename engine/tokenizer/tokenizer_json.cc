@@ -1,9 +1,10 @@
 // Hugging Face's tokenizer.json. Every field that changes ids is either followed or refused by name.
 #include <spdlog/spdlog.h>
 
+#include "engine/io/file.h"
 #include "engine/tokenizer/bpe_tokenizer.h"
 #include "engine/tokenizer/byte_level.h"
-#include "engine/tokenizer/files.h"
+#include "engine/tokenizer/content_hash.h"
 #include "engine/tokenizer/tokenizer_json_parse.h"
 #include "kernels/base/error.h"
 
@@ -268,7 +269,7 @@ BpeDescription describe(const TokenizerJson& document) {
 }  // namespace
 
 BpeDescription read_tokenizer_json(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+  const std::string text = read_text(path);
   try {
     BpeDescription description = describe(parse_tokenizer_json(text));
     description.content_hash = content_hash(text);

@@ -1,4 +1,4 @@
-// Files with errors as UserError: what checkpoints need of the file system, durable.
+// Files with errors as UserError: what data and checkpoints need of the file system, durable.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace titan {
 /// mkdir) and path. Tests throw DiskError or end the process here to show that no failure loses a checkpoint.
 using DiskHook = std::function<void(std::string_view operation, const std::filesystem::path& path)>;
 
-/// Throws UserError: "cannot OPERATION PATH: REASON", with a fix for a full disk, a quota or missing
+/// Throws UserError: "cannot OPERATION PATH: REASON", with a fix for a full disk, a quota, a limit or missing
 /// permission.
 [[noreturn]] void throw_disk_error(std::string_view operation, const std::filesystem::path& path, int error);
 
@@ -34,6 +34,43 @@ class OutputFile {
   std::filesystem::path path_;
   DiskHook hook_;
   int descriptor_;
+};
+
+/// A file that becomes `path` when it is whole: writes `path`.tmp, which commit() syncs and renames, and
+/// which the destructor removes otherwise.
+class FileWriter {
+ public:
+  explicit FileWriter(std::filesystem::path path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+  void append(const void* bytes, size_t size);
+  void overwrite(int64_t offset, const void* bytes, size_t size);
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_;
+};
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// A file that is read from front to back.
+class SequentialFile {
+ public:
+  explicit SequentialFile(std::filesystem::path path);
+  ~SequentialFile();
+  SequentialFile(const SequentialFile&) = delete;
+  SequentialFile& operator=(const SequentialFile&) = delete;
+  size_t read(char* buffer, size_t size);  ///< fewer bytes than `size` only at the end of the file
+  int64_t offset() const { return offset_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+  int64_t offset_ = 0;
 };
 
 /// A file that is read at explicit offsets; safe from several threads.
@@ -67,13 +104,26 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+/// Held by one process at a time; another waits in the constructor. Released when its process ends, however
+/// it ends.
+class FileLock {
+ public:
+  explicit FileLock(const std::filesystem::path& path);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 bool path_exists(const std::filesystem::path& path);  ///< throws UserError where that cannot be known
 std::string read_text(const std::filesystem::path& path);
-void sync_directory(const std::filesystem::path& path, const DiskHook& hook);
+void sync_directory(const std::filesystem::path& path, const DiskHook& hook = {});
 /// Renames `from` to `to`, in one step also where `to` exists (it then ends up at `from`).
 void rename_or_exchange(const std::filesystem::path& from, const std::filesystem::path& to,
                         const DiskHook& hook);
-void create_folder(const std::filesystem::path& path, const DiskHook& hook);  ///< and those above it
+void create_folder(const std::filesystem::path& path, const DiskHook& hook = {});  ///< and those above it
 void remove_tree(const std::filesystem::path& path, const DiskHook& hook);
 int64_t free_bytes(const std::filesystem::path& folder);  ///< that this user may still write
 

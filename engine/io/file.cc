@@ -1,8 +1,9 @@
-#include "engine/checkpoint/file.h"
+#include "engine/io/file.h"
 
 #include "kernels/base/error.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -20,25 +21,34 @@ namespace fs = std::filesystem;
 const char* fix_for(int error) {
   switch (error) {
     case ENOSPC:
-      return "; free some space there or lower checkpoint.keep_latest_k (checkpoints already saved are "
-             "untouched)";
+      return "; free some space there (checkpoint.keep_latest_k keeps fewer checkpoints) or choose another "
+             "folder; "
+             "what was complete before is untouched";
     case EDQUOT:
-      return "; raise the quota or lower checkpoint.keep_latest_k (checkpoints already saved are untouched)";
+      return "; raise the quota or free some space there (checkpoint.keep_latest_k keeps fewer checkpoints); "
+             "what "
+             "was complete before is untouched";
     case EFBIG:
       return "; raise the file size limit (ulimit -f) or save from more ranks";
     case EACCES:
     case EPERM:
+      return "; give this user the permission, or choose another folder";
     case EROFS:
-      return "; choose another job.dump_folder or give this user the permission";
+      return "; choose another folder (job.dump_folder, training.data_cache)";
     default:
       return "";
   }
 }
 
+int open_or_throw(std::string_view operation, const fs::path& path, int flags) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw_disk_error(operation, path, errno);
+  return descriptor;
+}
+
 /// Opens a regular file and gives its size.
 int open_to_read(const fs::path& path, int64_t& size) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw_disk_error("open", path, errno);
+  const int descriptor = open_or_throw("open", path, O_RDONLY);
   struct stat status {};
   const int error = ::fstat(descriptor, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
   if (error == 0 && S_ISREG(status.st_mode)) {
@@ -47,6 +57,20 @@ int open_to_read(const fs::path& path, int64_t& size) {
   }
   ::close(descriptor);
   throw_disk_error("read", path, error != 0 ? error : EINVAL);
+}
+
+void write_all(int descriptor, const fs::path& path, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_disk_error("write", path, errno);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void sync_and_close_or_throw(int& descriptor, const fs::path& path) {
+  if (::fsync(descriptor) != 0) throw_disk_error("sync", path, errno);
+  if (::close(std::exchange(descriptor, -1)) != 0) throw_disk_error("close", path, errno);
 }
 
 void announce(const DiskHook& hook, std::string_view operation, const fs::path& path) {
@@ -62,8 +86,7 @@ void throw_disk_error(std::string_view operation, const fs::path& path, int erro
 
 OutputFile::OutputFile(fs::path path, DiskHook hook) : path_(std::move(path)), hook_(std::move(hook)) {
   announce(hook_, "create", path_);
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw_disk_error("create", path_, errno);
+  descriptor_ = open_or_throw("create", path_, O_WRONLY | O_CREAT | O_EXCL);
 }
 
 OutputFile::~OutputFile() {
@@ -72,18 +95,65 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   announce(hook_, "write", path_);
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_disk_error("write", path_, errno);
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
+  write_all(descriptor_, path_, bytes);
 }
 
 void OutputFile::sync_and_close() {
   announce(hook_, "sync", path_);
-  if (::fsync(descriptor_) != 0) throw_disk_error("sync", path_, errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0) throw_disk_error("close", path_, errno);
+  sync_and_close_or_throw(descriptor_, path_);
+}
+
+FileWriter::FileWriter(fs::path path)
+    : path_(std::move(path)),
+      temporary_(path_.string() + ".tmp"),
+      descriptor_(open_or_throw("create", temporary_, O_WRONLY | O_CREAT | O_TRUNC)) {}
+
+FileWriter::~FileWriter() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void FileWriter::append(const void* bytes, size_t size) {
+  write_all(descriptor_, temporary_, {static_cast<const std::byte*>(bytes), size});
+}
+
+void FileWriter::overwrite(int64_t offset, const void* bytes, size_t size) {
+  const ssize_t written = ::pwrite(descriptor_, bytes, size, offset);
+  if (written < 0) throw_disk_error("write", temporary_, errno);
+  TITAN_CHECK_EQ(static_cast<size_t>(written), size);
+}
+
+void FileWriter::commit() {
+  sync_and_close_or_throw(descriptor_, temporary_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_disk_error("rename", temporary_, errno);
+  sync_directory(path_.parent_path());
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  FileWriter file(path);
+  file.append(text.data(), text.size());
+  file.commit();
+}
+
+SequentialFile::SequentialFile(fs::path path)
+    : path_(std::move(path)), descriptor_(open_or_throw("read", path_, O_RDONLY)) {
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
+SequentialFile::~SequentialFile() { ::close(descriptor_); }
+
+size_t SequentialFile::read(char* buffer, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got = ::read(descriptor_, buffer + done, size - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_disk_error("read", path_, errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  offset_ += static_cast<int64_t>(done);
+  return done;
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_to_read(path_, size_)) {}
@@ -121,6 +191,17 @@ MappedFile::~MappedFile() {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
+FileLock::FileLock(const fs::path& path) : descriptor_(open_or_throw("open lock", path, O_RDWR | O_CREAT)) {
+  while (::flock(descriptor_, LOCK_EX) != 0) {
+    if (errno == EINTR) continue;
+    const int error = errno;
+    ::close(descriptor_);
+    throw_disk_error("lock", path, error);
+  }
+}
+
+FileLock::~FileLock() { ::close(descriptor_); }
+
 bool path_exists(const fs::path& path) {
   std::error_code error;
   const bool exists = fs::exists(path, error);
@@ -137,8 +218,7 @@ std::string read_text(const fs::path& path) {
 
 void sync_directory(const fs::path& path, const DiskHook& hook) {
   announce(hook, "sync", path);
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_disk_error("open", path, errno);
+  const int descriptor = open_or_throw("open", path, O_RDONLY | O_DIRECTORY);
   const int error = ::fsync(descriptor) != 0 ? errno : 0;
   ::close(descriptor);
   if (error != 0) throw_disk_error("sync", path, error);
