@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/checkpoint/file.h"
+#include "engine/io/file.h"
 #include "kernels/base/error.h"
 
 namespace titan {
