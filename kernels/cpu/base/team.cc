@@ -36,7 +36,8 @@ std::byte* Team::scratch(int thread, std::int64_t bytes) const {
 
 void Team::adopt(std::span<const int> processors) const {
 #ifdef _OPENMP
-  omp_set_num_threads(threads_);
+  // oneDNN divides its work by this number and leaves out the shares of members that are not granted.
+  omp_set_num_threads(std::min(threads_, omp_get_thread_limit()));
   omp_set_dynamic(0);
   if (threads_ > 1 && !processors.empty()) {
 #pragma omp parallel num_threads(threads_)
