@@ -1,5 +1,7 @@
 #include "app/trainer/session.h"
 
+#include <algorithm>
+
 #include "engine/metrics/memory.h"
 #include "engine/recipe/recipe.h"
 #include "kernels/base/error.h"
@@ -9,6 +11,10 @@
 
 namespace titan {
 namespace {
+
+/// Addresses, not memory, that a process takes beside the arena: malloc maps up to 64 MiB for each thread, of
+/// which four do not compute, and libraries that find none left crash instead of failing.
+std::int64_t beside_the_arena(int threads) { return (threads + 4) * (std::int64_t{64} << 20); }
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
@@ -44,19 +50,28 @@ CoreSpeed core_speed(cpu::Isa isa) {
 
 }  // namespace
 
+int compute_threads(std::int64_t asked) {
+  return asked > 0 ? static_cast<int>(asked) : static_cast<int>(cpu::allowed_processors().size());
+}
+
 Machine local_machine(const Recipe& recipe) {
   const cpu::Isa isa = cpu::best_isa();
-  const int threads = recipe.debug.threads > 0 ? static_cast<int>(recipe.debug.threads)
-                                               : static_cast<int>(cpu::allowed_processors().size());
+  const int threads = compute_threads(recipe.debug.threads);
   const CoreSpeed core = core_speed(isa);
   return cpu_machine(cpu::to_string(isa), threads, core.flops_f32 * threads, core.flops_bf16 * threads,
                      core.bytes_per_second * threads, machine_memory().total);
 }
 
-void check_memory(const Job& job, std::int64_t available_bytes) {
+void check_memory(const Job& job, const MachineMemory& memory, int threads) {
   const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
   const std::int64_t needed = device.arena_bytes + host.arena_bytes;
-  if (available_bytes <= 0 || needed <= available_bytes) return;
+  const std::int64_t addresses = needed + beside_the_arena(threads);
+  if (memory.address_space && *memory.address_space < addresses)
+    throw UserError(fmt::format(
+        "the limit of this process's address space (`ulimit -v`) leaves {} MiB, a run needs {}: its "
+        "memory, {} MiB, and room for {} threads and the libraries; raise the limit",
+        std::max<std::int64_t>(0, *memory.address_space) >> 20, addresses >> 20, needed >> 20, threads));
+  if (memory.total == 0 || needed <= memory.available) return;
   std::string parts;
   for (std::size_t role = 0; role < kRoles; ++role)
     if (const std::int64_t bytes = device.persistent_by_role[role] + host.persistent_by_role[role]; bytes > 0)
@@ -64,12 +79,12 @@ void check_memory(const Job& job, std::int64_t available_bytes) {
   throw UserError(fmt::format(
       "the run needs {:.2f} GiB of memory, the machine has {:.2f} GiB free ({:.2f} GiB change from step to "
       "step{}); {}{}",
-      gib(needed), gib(available_bytes), gib(needed - device.persistent_bytes - host.persistent_bytes), parts,
+      gib(needed), gib(memory.available), gib(needed - device.persistent_bytes - host.persistent_bytes), parts,
       less_memory(job), host.arena_bytes > 0 ? ", or checkpoint.async_mode = \"disabled\"" : ""));
 }
 
 Session::Session(Job job, int threads) : job_(std::move(job)) {
-  check_memory(job_, machine_memory().available);
+  check_memory(job_, machine_memory(), compute_threads(threads));
   cpu::CpuOptions options;
   options.threads = threads;
   backend_ = cpu::make_cpu_backend(options);

@@ -12,14 +12,18 @@
 namespace titan {
 
 struct Machine;
+struct MachineMemory;
 struct Recipe;
+
+/// The threads that compute when `asked` are asked for: for 0, as many as there are processors.
+int compute_threads(std::int64_t asked);
 
 /// This machine as the planner sees it, from the recipe's debug.threads.
 Machine local_machine(const Recipe& recipe);
 
 /// Throws UserError with the parts by role and the fixes when the job needs more memory than the machine has
-/// free.
-void check_memory(const Job& job, std::int64_t available_bytes);
+/// free, or more addresses than the process may have for it and `threads` threads.
+void check_memory(const Job& job, const MachineMemory& memory, int threads);
 
 class Session {
  public:

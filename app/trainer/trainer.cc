@@ -83,7 +83,7 @@ class Trainer {
 
   Exit dry_run() {
     const Job job = compile(recipe_, mesh_, *machine_);
-    check_memory(job, machine_memory().available);
+    check_memory(job, machine_memory(), compute_threads(recipe_.debug.threads));
     Checkpointer(recipe_).report(job, std::cout);
     std::cout << plan_report(recipe_, config_, job, *machine_)
               << "dry run: all checks passed, nothing was run\n";

@@ -2,6 +2,7 @@
 
 #include "engine/checkpoint/blocks.h"
 #include "kernels/base/error.h"
+#include "kernels/base/threads.h"
 
 #include <algorithm>
 #include <atomic>
@@ -163,7 +164,8 @@ void run_parallel(size_t count, int threads, const Task& task) {
   };
   {
     std::vector<std::jthread> helpers;
-    for (int i = 1; i < threads && static_cast<size_t>(i) < count; ++i) helpers.emplace_back(work);
+    for (int i = 1; i < threads && static_cast<size_t>(i) < count; ++i)
+      helpers.push_back(start_thread<std::jthread>(work));
     work();
   }
   if (first_error) std::rethrow_exception(first_error);

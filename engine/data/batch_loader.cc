@@ -1,6 +1,9 @@
 #include "engine/data/batch_loader.h"
 
 #include "kernels/base/error.h"
+#include "kernels/base/threads.h"
+
+#include <pthread.h>
 
 #include <chrono>
 #include <vector>
@@ -36,7 +39,8 @@ BatchLoader::BatchLoader(const TokenDataset& dataset, WindowRange range, const B
       samples_consumed_(samples_consumed) {
   check_options(options);
   TITAN_CHECK(range.first >= 0 && range.first + range.count <= dataset.windows());
-  thread_ = std::thread([this, samples_consumed] { prefetch(samples_consumed); });
+  thread_ = start_thread([this, samples_consumed] { prefetch(samples_consumed); });
+  pthread_setname_np(thread_.native_handle(), "titan-data");  // for those who watch the run
 }
 
 BatchLoader::~BatchLoader() {

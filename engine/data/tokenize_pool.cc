@@ -2,6 +2,7 @@
 
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/base/error.h"
+#include "kernels/base/threads.h"
 
 #include <utility>
 
@@ -24,10 +25,17 @@ TokenChunk tokenize_chunk(const TextChunk& chunk, const Tokenizer& tokenizer) {
 
 TokenizePool::TokenizePool(const Tokenizer& tokenizer, int threads) : tokenizer_(tokenizer) {
   TITAN_CHECK(threads > 0, "threads = {}", threads);
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < threads; ++i) threads_.push_back(start_thread([this] { work(); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-TokenizePool::~TokenizePool() {
+TokenizePool::~TokenizePool() { stop(); }
+
+void TokenizePool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

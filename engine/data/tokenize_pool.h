@@ -41,6 +41,7 @@ class TokenizePool {
 
  private:
   void work();
+  void stop();
 
   const Tokenizer& tokenizer_;
   std::deque<std::future<TokenChunk>> results_;  ///< used by the owner's thread only

@@ -90,6 +90,10 @@ MachineMemory machine_memory(const fs::path& root) {
   MachineMemory memory{.total = kib_field(meminfo, "MemTotal:"),
                        .available = kib_field(meminfo, "MemAvailable:")};
 
+  const std::string limits = read_text(root / "proc/self/limits");
+  if (const auto limit = field(limits, "Max address space"))
+    memory.address_space = *limit - kib_field(read_text(root / "proc/self/status"), "VmSize:");
+
   std::istringstream groups(read_text(root / "proc/self/cgroup"));  // hierarchy:controllers:path
   for (std::string line; std::getline(groups, line);) {
     const size_t first = line.find(':');

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 namespace titan {
 
@@ -15,6 +16,8 @@ struct ProcessMemory {
 struct MachineMemory {
   int64_t total = 0;      // of the machine, or the cgroup's limit where that is lower
   int64_t available = 0;  // what could still be allocated without swapping
+  /// What `ulimit -v` leaves of this process's address space, where it is limited.
+  std::optional<int64_t> address_space = {};
 };
 
 /// Both read Linux's /proc and /sys below `root` (tests pass a folder of their own). ProcessMemory is all

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "kernels/base/threads.h"
 #include "kernels/cpu/base/processors.h"
 
 namespace titan::cpu {
@@ -53,7 +54,7 @@ void Progress::cancel() {
 }
 
 Lane::Lane(const Options& options) : team_(options.threads), gemm_(options.isa, options.gemm) {
-  thread_ = std::thread([this, bind = options.bind] { serve(bind); });
+  thread_ = start_thread([this, bind = options.bind] { serve(bind); });
 }
 
 Lane::~Lane() {

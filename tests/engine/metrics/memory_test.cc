@@ -83,6 +83,18 @@ TEST_CASE("a limit of cgroup v1") {
   CHECK(machine.memory().available == 400 * kMiB);
 }
 
+TEST_CASE("a limit of the address space leaves what is not mapped yet") {
+  FakeMachine machine;
+  machine.write("proc/self/status", "VmSize:   102400 kB\n");
+  const std::string head = "Limit                     Soft Limit           Hard Limit           Units     \n";
+  machine.write("proc/self/limits",
+                head + "Max address space         unlimited            unlimited            bytes     \n");
+  CHECK(!machine.memory().address_space);
+  machine.write("proc/self/limits",
+                head + "Max address space         157286400            unlimited            bytes     \n");
+  CHECK(machine.memory().address_space == 50 * kMiB);
+}
+
 TEST_CASE("a system without these files reads as zero") {
   const test::TempDir empty;
   CHECK(machine_memory(empty.path()).total == 0);
