@@ -1,5 +1,6 @@
 #include "app/trainer/checkpointer.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -102,6 +103,7 @@ void Checkpointer::report(const Job& job, std::ostream& out) {
 std::optional<Restored> Checkpointer::restore_from_folder(std::span<const WantedTensor> wanted,
                                                           bool check_only) {
   const Recipe::Checkpoint& c = recipe_.checkpoint;
+  if (c.load_step < 0 || std::filesystem::exists(checkpoint_path(folder_, c.load_step))) refuse_later_steps();
   std::optional<Restored> restored = restore_checkpoint(folder_, c.load_step, wanted, coordinator_,
                                                         {.parts = parts_without(c.exclude_from_loading),
                                                          .model_parameters = parameter_names(wanted),
@@ -120,13 +122,22 @@ void Checkpointer::load_from_initial_path(std::vector<WantedTensor> wanted, bool
   check_heads(*c.initial_load_path, manifest.run, recipe_);
 }
 
-void Checkpointer::warn_of_later_steps(std::int64_t step) const {
-  const std::optional<CheckpointEntry> latest = latest_checkpoint(folder_);
-  if (!latest || latest->step <= step || recipe_.checkpoint.load_only) return;
-  spdlog::warn(
-      "{} has later steps, up to {}: a restart without checkpoint.load_step resumes from there, and "
-      "checkpoint.keep_latest_k keeps them before this run's; move them away if this run replaces them",
-      folder_.string(), latest->step);
+void Checkpointer::refuse_later_steps() const {
+  const Recipe::Checkpoint& c = recipe_.checkpoint;
+  const bool counts_anew = !parts_without(c.exclude_from_loading).train_state;
+  if (c.load_only || (c.load_step < 0 && !counts_anew)) return;
+  const std::int64_t start = counts_anew ? 0 : c.load_step;
+  std::vector<std::int64_t> later;
+  for (const CheckpointEntry& entry : find_checkpoints(folder_))
+    if (entry.status == CheckpointStatus::complete && entry.step > start) later.push_back(entry.step);
+  if (later.empty()) return;
+  throw UserError(fmt::format(
+      "this run would start at step {}, but {} has later steps [{}], from which its next restart would "
+      "resume; "
+      "move them away, or {}",
+      start, folder_.string(), fmt::join(later, ", "),
+      counts_anew ? "load with checkpoint.initial_load_path, into another checkpoint.folder"
+                  : fmt::format("leave out checkpoint.load_step to go on from step {}", later.back())));
 }
 
 std::optional<RunStart> Checkpointer::restore(const Job& job, const Executor& executor, const Recipe& recipe,
@@ -148,7 +159,6 @@ std::optional<RunStart> Checkpointer::restore(const Job& job, const Executor& ex
     spdlog::warn("checkpoint.initial_load_path is ignored: {} has checkpoints of this run", folder_.string());
   spdlog::info("Finished loading the checkpoint {} (step {}) in {:.2f} seconds", restored->path.string(),
                restored->manifest.run.step, steady_seconds() - begin);
-  warn_of_later_steps(restored->manifest.run.step);
   fresh_ = false;
   const LoadParts parts = parts_without(c.exclude_from_loading);
   RunStart start{.state = restored->manifest.run};
@@ -220,7 +230,7 @@ void Checkpointer::after_step(const Job& job, const Executor& executor, const Ru
   if (stopping && !recipe_.checkpoint.enable)
     spdlog::warn("checkpoint.enable is false: the run's state is not saved");
   const bool stop_save = stopping && recipe_.checkpoint.enable && !recipe_.checkpoint.load_only;
-  if (!due(state.step, last) && !stop_save) return;
+  if ((!due(state.step, last) && !stop_save) || state.step == saved_step_) return;
   if (recipe_.checkpoint.saves_in_background() && !last && !stopping) {
     requested_ = state;
     return;
@@ -235,6 +245,7 @@ void Checkpointer::after_step(const Job& job, const Executor& executor, const Ru
     options.model_only = last && recipe_.checkpoint.last_save_model_only;
     if (options.model_only) options.type = export_type(recipe_.checkpoint.export_dtype);
     save({.run = state, .tensors = stored_state(job, executor)}, options);
+    saved_step_ = state.step;
   } catch (const UserError& error) {
     if (last || stopping) throw;
     log_failed_save(state.step, error);
@@ -244,7 +255,7 @@ void Checkpointer::after_step(const Job& job, const Executor& executor, const Ru
 SaveResult Checkpointer::save(const Snapshot& snapshot, SaveOptions options) {
   options.hook = hook_;
   const SaveResult saved = save_checkpoint(folder_, snapshot, coordinator_, options);
-  keep_latest(folder_, recipe_.checkpoint.keep_latest_k, hook_);
+  keep_latest(folder_, recipe_.checkpoint.keep_latest_k, snapshot.run.step, hook_);
   return saved;
 }
 

@@ -56,14 +56,16 @@ class Checkpointer {
   /// Saves when the recipe says so, at the last step, and when a signal stops the run. These last two are
   /// saved before this returns; others too, or, in the background, once the next step has copied the state. A
   /// failed save is an error at the end of the run and a logged one before: training goes on with the last
-  /// good checkpoint.
+  /// good checkpoint. What is saved already is not saved again.
   void after_step(const Job& job, const Executor& executor, const RunState& state, bool last, bool stopping);
 
  private:
   /// Both refuse another model; with `check_only` they read no tensors.
   std::optional<Restored> restore_from_folder(std::span<const WantedTensor> wanted, bool check_only);
   void load_from_initial_path(std::vector<WantedTensor> wanted, bool check_only);
-  void warn_of_later_steps(std::int64_t step) const;
+  /// Throws if the folder has steps after the one that the run would start at, by the recipe: the next
+  /// restart would take those for its own.
+  void refuse_later_steps() const;
   bool due(std::int64_t step, bool last) const;
   SaveResult save(const Snapshot& snapshot, SaveOptions options);
   std::optional<SaveResult> end_background_save();
@@ -75,6 +77,7 @@ class Checkpointer {
   bool fresh_ = true;
   std::optional<RunState> requested_;  ///< that the next step is to stage
   double waited_seconds_ = 0;          ///< before the step that stages
+  std::int64_t saved_step_ = -1;  ///< by this process, directly
   BackgroundSave background_;          ///< uses all of the above
 };
 

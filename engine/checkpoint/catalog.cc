@@ -90,11 +90,12 @@ void remove_leftovers(const fs::path& folder) {
   }
 }
 
-void keep_latest(const fs::path& folder, int64_t keep_latest_k, const DiskHook& hook) {
+void keep_latest(const fs::path& folder, int64_t keep_latest_k, int64_t saved_step, const DiskHook& hook) {
   if (keep_latest_k <= 0) return;
   std::vector<CheckpointEntry> complete;
   for (CheckpointEntry& entry : find_checkpoints(folder))
-    if (entry.status == CheckpointStatus::complete) complete.push_back(std::move(entry));
+    if (entry.status == CheckpointStatus::complete && entry.step <= saved_step)
+      complete.push_back(std::move(entry));
   const auto removable = static_cast<int64_t>(complete.size()) - keep_latest_k;
   for (int64_t i = 0; i < removable; ++i) {
     const fs::path& path = complete[static_cast<size_t>(i)].path;

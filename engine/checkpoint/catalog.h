@@ -32,7 +32,9 @@ std::optional<CheckpointEntry> latest_checkpoint(const std::filesystem::path& fo
 /// nobody saves.
 void remove_leftovers(const std::filesystem::path& folder);
 /// Removes the oldest complete checkpoints until `keep_latest_k` are left (0: keeps all); never the newest.
-/// What cannot be removed is logged and left. For rank 0.
-void keep_latest(const std::filesystem::path& folder, int64_t keep_latest_k, const DiskHook& hook = {});
+/// Those after `saved_step`, which the run has just saved, do not count: a damaged one that was skipped must
+/// not displace good ones. What cannot be removed is logged and left. For rank 0.
+void keep_latest(const std::filesystem::path& folder, int64_t keep_latest_k, int64_t saved_step,
+                 const DiskHook& hook = {});
 
 }  // namespace titan

@@ -129,14 +129,54 @@ TEST_CASE("what a run could not start from is refused, and by a dry run too") {
   }
 }
 
-TEST_CASE("a finished run says so, and an older step warns of the newer ones") {
+TEST_CASE("a finished run says so") {
   const TempDir folder;
   REQUIRE(run_titan(small_run(folder.path())).exit == 0);
   const Run again = run_titan(small_run(folder.path(), {"--training.steps=8"}));
   CHECK(again.exit == 0);
   CHECK_THAT(again.err, Contains("Nothing to do: the run has made 12 steps, and training.steps is 8"));
-  const Run older = run_titan(small_run(folder.path(), {"--checkpoint.load_step=5", "--training.steps=6"}));
-  CHECK_THAT(older.err, Contains("has later steps, up to 12") && Contains("Training starts at step 6"));
+}
+
+TEST_CASE("a start before steps that are there is refused, and by a dry run too") {
+  const TempDir folder;
+  REQUIRE(run_titan(small_run(folder.path())).exit == 0);
+  for (const char* mode : {"--job.print_config=false", "--dry-run"}) {
+    const Run older = run_titan(small_run(folder.path(), {"--checkpoint.load_step=5", mode}));
+    CHECK(older.exit == 1);
+    CHECK_THAT(older.err, Contains("would start at step 5") && Contains("later steps [10, 12]") &&
+                              Contains("leave out checkpoint.load_step to go on from step 12"));
+    const Run anew =
+        run_titan(small_run(folder.path(), {"--checkpoint.exclude_from_loading=train_state", mode}));
+    CHECK(anew.exit == 1);
+    CHECK_THAT(anew.err, Contains("would start at step 0") && Contains("checkpoint.initial_load_path"));
+  }
+  // Nothing is saved, so nothing is mixed.
+  CHECK(run_titan(small_run(folder.path(), {"--checkpoint.load_step=5", "--checkpoint.load_only"})).exit ==
+        0);
+  std::filesystem::create_directory(folder / "aside");
+  for (const char* step : {"step-10", "step-12"})
+    std::filesystem::rename(folder / "out/checkpoint" / step, folder / "aside" / step);
+  const Run moved = run_titan(small_run(folder.path(), {"--checkpoint.load_step=5"}));
+  CHECK(moved.exit == 0);
+  CHECK_THAT(moved.err, Contains("Training starts at step 6"));
+}
+
+TEST_CASE("little address space is an error in words, at any limit") {
+  const TempDir folder;
+  // Below the first the loader of the system refuses; from the last on there is enough.
+  for (const int mebibytes : {52, 60, 72, 92, 132, 172, 212, 400, 1000}) {
+    INFO("ulimit -v " << mebibytes * 1024);
+    std::filesystem::remove_all(folder / "out");
+    const std::string log = (folder / "log").string();
+    const int exit =
+        in_shell("ulimit -v " + std::to_string(mebibytes * 1024) + ";",
+                 small_run(folder.path(), {"--training.steps=1", "--debug.threads=2"}), "2>" + log);
+    INFO(read(log));
+    CHECK((exit == 1 || exit == (mebibytes == 1000 ? 0 : 127)));
+    if (exit == 1)
+      CHECK_THAT(read(log), Contains("ulimit -v") || Contains("out of memory") ||
+                                Contains("libgomp: Thread creation failed"));
+  }
 }
 
 TEST_CASE("too many tokens or micro-batches are refused with the numbers") {

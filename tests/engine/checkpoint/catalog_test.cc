@@ -44,9 +44,9 @@ TEST_CASE("checkpoints are found in order of step, whatever else lies there") {
 TEST_CASE("keep_latest_k keeps the newest") {
   const TempDir folder;
   for (int64_t step = 1; step <= 5; ++step) save_small(folder.path(), step);
-  keep_latest(folder.path(), 0);
+  keep_latest(folder.path(), 0, 5);
   CHECK(complete_steps(folder.path()).size() == 5);
-  keep_latest(folder.path(), 2);
+  keep_latest(folder.path(), 2, 5);
   CHECK(complete_steps(folder.path()) == std::vector<int64_t>{4, 5});
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 2);
 }
@@ -55,15 +55,22 @@ TEST_CASE("damaged checkpoints neither count nor go") {
   const TempDir folder;
   for (int64_t step = 1; step <= 4; ++step) save_small(folder.path(), step);
   for (const char* name : {"step-3", "step-4"}) fs::remove(folder / name / "rank-0.safetensors");
-  keep_latest(folder.path(), 1);
+  keep_latest(folder.path(), 1, 4);
   CHECK(complete_steps(folder.path()) == std::vector<int64_t>{2});
   CHECK(find_checkpoints(folder.path()).size() == 3);
+}
+
+TEST_CASE("later steps than the one just saved neither count nor go") {
+  const TempDir folder;
+  for (const int64_t step : {1, 2, 3, 8, 9}) save_small(folder.path(), step);
+  keep_latest(folder.path(), 2, 3);
+  CHECK(complete_steps(folder.path()) == std::vector<int64_t>{2, 3, 8, 9});
 }
 
 TEST_CASE("a checkpoint that cannot be removed does not stop the run") {
   const TempDir folder;
   for (int64_t step = 1; step <= 3; ++step) save_small(folder.path(), step);
-  keep_latest(folder.path(), 1, [&](std::string_view operation, const fs::path& path) {
+  keep_latest(folder.path(), 1, 3, [&](std::string_view operation, const fs::path& path) {
     if (path.filename() == "step-1") throw_disk_error(operation, path, EACCES);
   });
   CHECK(complete_steps(folder.path()) == std::vector<int64_t>{1, 3});

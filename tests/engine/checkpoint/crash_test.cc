@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <limits>
 #include <set>
 
 using namespace titan;
@@ -112,7 +113,7 @@ TEST_CASE("kill -9 at random times during saves loses no checkpoint") {
       spdlog::set_level(spdlog::level::off);
       for (int64_t next = step + 1;; ++next) {
         save_small(folder.path(), next);
-        keep_latest(folder.path(), 2);
+        keep_latest(folder.path(), 2, std::numeric_limits<int64_t>::max());
       }
     }
     usleep(static_cast<useconds_t>(save_seconds * static_cast<double>(random() % 6'000'000)));
