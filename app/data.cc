@@ -4,6 +4,7 @@
 #include "app/command.h"
 #include "app/option_checks.h"
 #include "app/trainer/prepare_bar.h"
+#include "app/trainer/signals.h"
 #include "engine/data/inspect.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -40,6 +41,7 @@ class DataCommand final : public Subcommand {
 
  private:
   Exit prepare() {
+    stop_at_once_on_signals("stopped; whole shards are kept, and the same command goes on after them");
     const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(tokenizer_);
     const int threads =
         threads_ > 0 ? threads_ : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "app/command.h"
+#include "app/trainer/signals.h"
 #include "app/trainer/trainer.h"
 #include "engine/recipe/recipe.h"
 
@@ -18,6 +19,7 @@ class TrainCommand final : public Subcommand {
   }
 
   Exit run() override {
+    stop_at_once_on_signals("stopped before the first step: nothing to save; prepared data is kept");
     const Recipe recipe = recipe_.load();
     if (recipe.job.print_config) fmt::print("{}", to_toml(recipe));
     return train(recipe, options_);

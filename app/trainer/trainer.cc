@@ -91,26 +91,27 @@ class Trainer {
   }
 
   Exit run() {
-    StopSignals signals;
     prepare();
-    Exit exit = Exit::ok;
+    note_stop_signals();
     while (state_.step < recipe_.training.steps) {
       step();
       const bool last = state_.step == recipe_.training.steps;
       if (validation_due(last)) validate();
-      const bool stop = signals.received() && !last;
-      if (stop) spdlog::warn("{} received: stopping after step {}", signals.name(), state_.step);
-      checkpointer_->after_step(session_->job(), session_->executor(), state_, last, stop);
-      if (stop) {
-        exit = Exit::stopped_by_signal;
-        break;
-      }
+      if (!last && stop_signal() != nullptr) return stop();
+      checkpointer_->after_step(session_->job(), session_->executor(), state_, last, false);
+      if (!last && stop_signal() != nullptr) return stop();  // it came during the save
     }
-    if (exit == Exit::ok) spdlog::info("Training completed");
-    return exit;
+    spdlog::info("Training completed");
+    return Exit::ok;
   }
 
  private:
+  Exit stop() {
+    spdlog::warn("{} received: stopping after step {}", stop_signal(), state_.step);
+    checkpointer_->after_step(session_->job(), session_->executor(), state_, false, true);
+    return Exit::stopped_by_signal;
+  }
+
   void prepare() {
     if (recipe_.job.save_config_file) save_config(*recipe_.job.save_config_file);
     checkpointer_ = std::make_unique<Checkpointer>(recipe_, options_.disk_hook);
@@ -310,6 +311,10 @@ class Trainer {
     double loss = 0;
     std::int64_t tokens = 0;
     for (std::int64_t s = 0; s < validation_->steps(); ++s) {
+      if (stop_signal() != nullptr) {
+        spdlog::warn("{} received: the validation of step {} was broken off", stop_signal(), state_.step);
+        return;
+      }
       const Batch batch = validation_->batch(s);
       write_batch(executor, program, p, batch.micro_batches.front(), 0);
       const float one = 1;  // the program divides by this: sums stay sums until all batches are in

@@ -24,8 +24,17 @@ std::string slurp(const std::filesystem::path& path) {
 
 pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
             const std::filesystem::path& out, const std::filesystem::path& err) {
+  // A signal that comes before titan is there must not meet the handlers of the tests.
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t pid = fork();
-  if (pid != 0) return pid;
+  if (pid != 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    return pid;
+  }
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) std::signal(number, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   const auto to = [](const std::filesystem::path& path, int fd) {
     const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
     dup2(file, fd);
@@ -78,7 +87,7 @@ bool Running::wait_for(const std::string& text, double seconds) const {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
     if (slurp(log_).find(text) != std::string::npos) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return false;
 }
