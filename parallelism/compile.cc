@@ -4,6 +4,7 @@
 
 #include "engine/model/setup.h"
 #include "engine/optim/optimizer.h"
+#include "engine/optim/parameter_norms.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/stage_state.h"
 #include "engine/program/verify.h"
@@ -51,15 +52,26 @@ OptimizerSettings optimizer_settings(const Recipe& recipe) {
       .max_norm = static_cast<float>(recipe.training.max_norm)};
 }
 
-Program compile_train(const Recipe& recipe, const ModelConfig& config, const StepShape& shape,
-                      const Mesh& mesh, const Machine& machine) {
+/// "train", and where the recipe asks for it the same step with norms, which the log steps run instead.
+std::vector<Program> compile_train(const Recipe& recipe, const ModelConfig& config, const StepShape& shape,
+                                   const Mesh& mesh, const Machine& machine) {
   const Recipe::ActivationCheckpoint& ac = recipe.activation_checkpoint;
   Program p = checked(build_train_program(config, shape, mesh));
   p = checked(
       recompute(std::move(p), recompute_policy(ac.mode, ac.selective_ac_option, ac.memory_budget), machine));
   p = shard(std::move(p), shard_options(recipe));
-  append_optimizer(p, optimizer_settings(recipe));
-  return checked(std::move(p));
+  std::vector<Program> programs;
+  programs.push_back(std::move(p));
+  if (recipe.metrics.log_parameter_norms) {
+    Program& with_norms = programs.emplace_back(programs.front());
+    with_norms.name = "train_with_norms";
+    append_parameter_norms(with_norms);
+  }
+  for (Program& program : programs) {
+    append_optimizer(program, optimizer_settings(recipe));
+    program = checked(std::move(program));
+  }
+  return programs;
 }
 
 StepShape validation_shape(const Recipe& recipe) {
@@ -114,9 +126,10 @@ Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
       std::max(train.seq_len, recipe.validation.enable ? evaluate.seq_len : 0);
   check_pass(config, train.sequences, train.seq_len);
   if (recipe.validation.enable) check_pass(config, evaluate.sequences, evaluate.seq_len);
-  std::vector<Program> programs;
-  programs.push_back(compile_train(recipe, config, train, mesh, machine));
-  if (recipe.checkpoint.saves_in_background()) programs.push_back(checked(stage_state(programs.front())));
+  std::vector<Program> programs = compile_train(recipe, config, train, mesh, machine);
+  if (recipe.checkpoint.saves_in_background())
+    for (std::size_t i = 0, count = programs.size(); i < count; ++i)
+      programs.push_back(checked(stage_state(programs[i])));
   if (recipe.validation.enable)
     programs.push_back(shard(checked(build_evaluate_program(config, evaluate, mesh)), shard_options(recipe)));
   return complete(std::move(programs), config);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <utility>
 
 #include "app/trainer/checkpointer.h"
 #include "app/trainer/plan.h"
@@ -18,6 +19,7 @@
 #include "engine/data/validation_set.h"
 #include "engine/metrics/flops.h"
 #include "engine/metrics/log.h"
+#include "engine/metrics/loss_spikes.h"
 #include "engine/metrics/memory.h"
 #include "engine/metrics/metrics_logger.h"
 #include "engine/metrics/step_metrics.h"
@@ -69,7 +71,8 @@ class Trainer {
         options_(options),
         config_(model_config(recipe)),
         schedule_(make_schedule(recipe)),
-        tokenizer_(recipe_tokenizer(recipe)) {
+        tokenizer_(recipe_tokenizer(recipe)),
+        spikes_(recipe.metrics.loss_spike_deviations) {
     check_vocabulary(*tokenizer_, config_);
     spdlog::info("Starting job: {}", recipe.job.description);
     for (const std::string& note : notes(recipe)) spdlog::info("{}", note);
@@ -185,15 +188,22 @@ class Trainer {
     state_.recipe = to_toml(recipe_);
     state_.model_config = to_json(config_);
     state_.data = data_.identity;
+    clipped_steps_logged_ = state_.clipped_steps;
     session_->refresh();
   }
 
   std::uint64_t seed() const { return static_cast<std::uint64_t>(recipe_.debug.seed.value_or(0)); }
 
+  bool log_due(std::int64_t step) const {
+    return step == 1 || step % recipe_.metrics.log_freq == 0 || step == recipe_.training.steps;
+  }
+
   void step() {
     Executor& executor = session_->executor();
     const bool staging = checkpointer_->stages_next_step();
-    const int program = session_->job().index(staging ? "train_staging" : "train");
+    const bool with_norms = recipe_.metrics.log_parameter_norms && log_due(state_.step + 1);
+    const int program = session_->job().index(
+        fmt::format("train{}{}", with_norms ? "_with_norms" : "", staging ? "_staging" : ""));
     const Program& p = session_->job().programs[static_cast<std::size_t>(program)];
     const Batch batch = loader_->next();
     if (batch.wait_seconds > kStallSeconds && state_.step > 0)
@@ -222,11 +232,38 @@ class Trainer {
     ++state_.step;
     state_.samples_consumed = loader_->samples_consumed();
     state_.tokens_seen += shape_.tokens() * shape_.micro_batches;
+    if (clips(norm)) ++state_.clipped_steps;
     meter_.add_step(shape_.tokens() * shape_.micro_batches, batch.wait_seconds);
+    report_spike(loss, norm, batch);
     if (state_.step == 1) report_first_loss(loss);
-    if (state_.step == 1 || state_.step % recipe_.metrics.log_freq == 0 ||
-        state_.step == recipe_.training.steps)
-      log(loss, norm, scalars.lr);
+    if (!log_due(state_.step)) return;
+    StepMetrics m{.step = state_.step, .loss = loss, .grad_norm = norm, .lr = scalars.lr};
+    if (with_norms) m.norms = read_norms(program, p);
+    log(std::move(m));
+  }
+
+  /// As ClipScale decides it.
+  bool clips(float norm) const { return norm + 1e-6f > static_cast<float>(recipe_.training.max_norm); }
+
+  std::vector<ParameterNorms> read_norms(int program, const Program& p) const {
+    std::vector<float> gradients(p.parameters.size()), weights(p.parameters.size());
+    session_->executor().read(program, p.at("gradient_square_sums"), gradients.data());
+    session_->executor().read(program, p.at("weight_square_sums"), weights.data());
+    std::vector<ParameterNorms> norms;
+    for (std::size_t i = 0; i < p.parameters.size(); ++i)
+      norms.push_back({p.parameters[i].name, std::sqrt(double{gradients[i]}), std::sqrt(double{weights[i]})});
+    return norms;
+  }
+
+  void report_spike(float loss, float norm, const Batch& batch) {
+    const std::optional<LossSpikes::Spike> spike = spikes_.add(loss);
+    if (!spike) return;
+    spdlog::warn(
+        "loss spike: step {} has loss {:.4f}, recent steps {:.4f} (limit {:.4f}); gradient norm "
+        "{:.4f}; samples {} to {}{}",
+        state_.step, loss, spike->level, spike->limit, norm, batch.first_sample,
+        batch.first_sample + global_batch_ - 1,
+        spike->untold > 0 ? fmt::format("; {} more since the last such line", spike->untold) : "");
   }
 
   /// The last `profiler_active` of every `profile_freq` steps.
@@ -274,7 +311,7 @@ class Trainer {
       spdlog::warn("The first loss is far from what fresh weights give");
   }
 
-  void log(float loss, float norm, float lr) {
+  void log(StepMetrics m) {
     const ThroughputMeter::Window window = meter_.take();
     const TransformerSize size{.parameters = parameter_count(config_),
                                .embedding_parameters = embedding_parameter_count(config_),
@@ -282,12 +319,9 @@ class Trainer {
                                .heads = config_.n_heads,
                                .head_dim = config_.head_dim};
     const double flops = flops_per_token(size, shape_.seq_len);
-    StepMetrics m;
-    m.step = state_.step;
-    m.loss = loss;
-    m.grad_norm = norm;
-    m.lr = lr;
     m.tokens_seen = state_.tokens_seen;
+    m.clipped_steps = state_.clipped_steps - std::exchange(clipped_steps_logged_, state_.clipped_steps);
+    m.clipped_steps_total = state_.clipped_steps;
     m.memory_bytes = session_->memory_bytes();
     if (const std::int64_t total = machine_memory().total; total > 0)
       m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(total);
@@ -348,6 +382,8 @@ class Trainer {
   RunState state_;
   std::int64_t schedule_step_ = 0, optimizer_step_ = 0;  ///< where schedule and bias corrections began
   std::int64_t epoch_ = -1;
+  std::int64_t clipped_steps_logged_ = 0;  ///< state_.clipped_steps at the last log
+  LossSpikes spikes_;
   ThroughputMeter meter_;
   std::vector<CommandTime> node_times_;  ///< of a step that is traced or staged
   std::unique_ptr<Session> session_;

@@ -125,6 +125,7 @@ Json json_of(const RunState& run) {
   return {{"step", run.step},
           {"samples_consumed", run.samples_consumed},
           {"tokens_seen", run.tokens_seen},
+          {"clipped_steps", run.clipped_steps},
           {"global_batch_size", run.global_batch_size},
           {"world_size", run.world_size},
           {"layout", run.layout},
@@ -138,13 +139,14 @@ RunState run_from(const Json& json) {
   run.step = whole_number(json.at("step"));
   run.samples_consumed = whole_number(json.at("samples_consumed"));
   run.tokens_seen = whole_number(json.at("tokens_seen"));
+  if (json.contains("clipped_steps")) run.clipped_steps = whole_number(json.at("clipped_steps"));  // older ones lack it
   run.global_batch_size = whole_number(json.at("global_batch_size"));
   run.world_size = whole_number<int>(json.at("world_size"));
   json.at("layout").get_to(run.layout);
   json.at("recipe").get_to(run.recipe);
   json.at("model_config").get_to(run.model_config);
   json.at("data").get_to(run.data);
-  if (run.step < 0 || run.samples_consumed < 0 || run.tokens_seen < 0)
+  if (run.step < 0 || run.samples_consumed < 0 || run.tokens_seen < 0 || run.clipped_steps < 0)
     reject("a negative step, sample or token count");
   return run;
 }

@@ -29,6 +29,7 @@ struct RunState {
   int64_t step = 0;
   int64_t samples_consumed = 0;  ///< all the data state there is: the order of samples is a function of it
   int64_t tokens_seen = 0;
+  int64_t clipped_steps = 0;      ///< steps whose gradients were clipped
   int64_t global_batch_size = 0;  ///< sequences a step; fixed when the run was created
   int world_size = 1;
   std::string layout;        ///< for people: "dp 4, tp 2"

@@ -24,15 +24,23 @@ class JsonLine {
   explicit JsonLine(std::string_view kind) : text_(fmt::format(R"({{"kind":"{}")", kind)) {}
 
   JsonLine& add(std::string_view key, int64_t value) { return append(key, fmt::format("{}", value)); }
-  JsonLine& add(std::string_view key, double value) {
-    return append(key, std::isfinite(value) ? fmt::format("{}", value) : "null");
-  }
+  JsonLine& add(std::string_view key, double value) { return append(key, number(value)); }
   JsonLine& add(std::string_view key, const std::optional<double>& value) {
     return value ? add(key, *value) : append(key, "null");
+  }
+  /// An object {"NAME":value,...}; nothing if it is empty. Names need no escapes.
+  JsonLine& add(std::string_view key, const std::vector<ParameterNorms>& norms,
+                double ParameterNorms::*member) {
+    if (norms.empty()) return *this;
+    std::string object;
+    for (const ParameterNorms& of : norms)
+      object += fmt::format(R"({}"{}":{})", object.empty() ? "{" : ",", of.name, number(of.*member));
+    return append(key, object + "}");
   }
   std::string finish() const { return text_ + "}"; }
 
  private:
+  static std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
   JsonLine& append(std::string_view key, std::string_view value) {
     text_ += fmt::format(R"(,"{}":{})", key, value);
     return *this;
@@ -74,6 +82,8 @@ std::string to_json(const StepMetrics& m) {
       .add("grad_norm", m.grad_norm)
       .add("lr", m.lr)
       .add("tokens_seen", m.tokens_seen)
+      .add("clipped_steps", m.clipped_steps)
+      .add("clipped_steps_total", m.clipped_steps_total)
       .add("memory_bytes", m.memory_bytes)
       .add("memory_percent", m.memory_percent)
       .add("tps", m.tps)
@@ -82,6 +92,8 @@ std::string to_json(const StepMetrics& m) {
       .add("speed_of_light", m.speed_of_light)
       .add("end_to_end_seconds", m.end_to_end_seconds)
       .add("data_loading_seconds", m.data_loading_seconds)
+      .add("gradient_norms", m.norms, &ParameterNorms::gradient)
+      .add("weight_norms", m.norms, &ParameterNorms::weight)
       .finish();
 }
 

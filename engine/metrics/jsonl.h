@@ -13,7 +13,8 @@ struct StepMetrics;
 struct ValidationMetrics;
 
 /// One line without its end: {"kind":"train","step":1,"loss":8.05,...} and {"kind":"validation",...}. Numbers
-/// read back to the same double; unknown and non-finite ones are null.
+/// read back to the same double; unknown and non-finite ones are null. With norms of parameters a line has
+/// "gradient_norms" and "weight_norms", objects of name and value.
 std::string to_json(const StepMetrics& metrics);
 std::string to_json(const ValidationMetrics& metrics);
 

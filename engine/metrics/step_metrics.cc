@@ -5,7 +5,7 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
-void add(std::vector<Scalar>& out, std::string_view tag, const std::optional<double>& value) {
+void add(std::vector<Scalar>& out, const char* tag, const std::optional<double>& value) {
   if (value) out.push_back({tag, *value});
 }
 
@@ -21,6 +21,8 @@ std::vector<Scalar> scalars(const StepMetrics& m) {
       {"time_metrics/data_loading(s)", m.data_loading_seconds},
       {"memory/max_reserved(GiB)", static_cast<double>(m.memory_bytes) / kGib},
       {"n_tokens_seen", static_cast<double>(m.tokens_seen)},
+      {"clipped_steps", static_cast<double>(m.clipped_steps)},
+      {"clipped_steps_total", static_cast<double>(m.clipped_steps_total)},
       {"lr", m.lr},
   };
   if (m.end_to_end_seconds > 0)
@@ -29,6 +31,10 @@ std::vector<Scalar> scalars(const StepMetrics& m) {
   add(out, "memory/max_reserved(%)", m.memory_percent);
   add(out, "mfu(%)", m.mfu);
   add(out, "speed_of_light(%)", m.speed_of_light);
+  for (const ParameterNorms& norms : m.norms) {
+    out.push_back({"gradient_norm/" + norms.name, norms.gradient});
+    out.push_back({"weight_norm/" + norms.name, norms.weight});
+  }
   return out;
 }
 

@@ -86,12 +86,7 @@ class OptimizerWriter {
 
 void append_optimizer(Program& program, const OptimizerSettings& settings) {
   Segment segment = OptimizerWriter(program, settings).write();
-  const int last = program.micro_batches - 1;
-  program.timeline.push_back({.segment = static_cast<int>(program.segments.size()),
-                              .variant = {program.micro_batches == 1, true},
-                              .micro_batch = last,
-                              .slot = 0});
-  program.segments.push_back(std::move(segment));
+  append_final_segment(program, std::move(segment));
 }
 
 }  // namespace titan

@@ -21,7 +21,7 @@ Node stage(Program& program, ValueId state) {
 }  // namespace
 
 Program stage_state(Program train) {
-  train.name = "train_staging";
+  train.name += "_staging";
   Segment segment{.name = "stage", .nodes = {}};
   for (const Bucket& bucket : train.buckets)
     for (const ValueId state : {bucket.master, bucket.exp_avg, bucket.exp_avg_sq})

@@ -88,4 +88,12 @@ ValueId add_slice(Program& program, std::string name, ValueId base, std::int64_t
   return static_cast<ValueId>(program.values.size()) - 1;
 }
 
+void append_final_segment(Program& program, Segment segment) {
+  program.timeline.push_back({.segment = static_cast<int>(program.segments.size()),
+                              .variant = {program.micro_batches == 1, true},
+                              .micro_batch = program.micro_batches - 1,
+                              .slot = 0});
+  program.segments.push_back(std::move(segment));
+}
+
 }  // namespace titan

@@ -33,6 +33,9 @@ ValueId add_value(Program& program, std::string name, DType dtype, std::int64_t 
 ValueId add_slice(Program& program, std::string name, ValueId base, std::int64_t offset, std::int64_t rows,
                   std::int64_t cols);
 
+/// Appends a segment that runs once a step, after all micro-batches.
+void append_final_segment(Program& program, Segment segment);
+
 /// An operand of the given kind for a value.
 template <class OperandType>
 OperandType operand(const Program& program, ValueId id) {

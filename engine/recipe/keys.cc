@@ -71,6 +71,10 @@ constexpr Key kKeys[] = {
     {KEY(metrics.save_for_all_ranks), "every rank writes metrics, not only the one that has the loss",
      anything(), kOneRank},
     {KEY(metrics.save_jsonl), "write metrics.jsonl, one line a logged step"},
+    {KEY(metrics.log_parameter_norms),
+     "log the norms of every parameter's gradient and weights, to metrics.jsonl and TensorBoard"},
+    {KEY(metrics.loss_spike_deviations),
+     "warn of a loss this many deviations above the recent median; 0: never", at_least(0)},
 
     {KEY(model.name), "model family", one_of("llama3")},
     {KEY(model.flavor), "preset of the family, or custom: shapes from the keys below", non_empty()},

@@ -46,6 +46,8 @@ struct Recipe {
     std::string save_tb_folder = "tb";
     bool save_for_all_ranks = false;
     bool save_jsonl = true;
+    bool log_parameter_norms = false;
+    double loss_spike_deviations = 8.0;
   } metrics;
 
   struct Model {

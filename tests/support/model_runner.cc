@@ -4,6 +4,7 @@
 
 #include "engine/model/setup.h"
 #include "engine/optim/optimizer.h"
+#include "engine/optim/parameter_norms.h"
 #include "engine/program/edit.h"
 #include "engine/program/verify.h"
 #include "kernels/base/error.h"
@@ -32,6 +33,7 @@ ModelRunner::ModelRunner(const ModelConfig& config, const StepShape& shape, cons
   const auto plan = plan_buckets(p);
   p = shard_parameters(std::move(p), plan, {.residency = options.residency, .no_decay = {}});
   verify(p);
+  if (options.parameter_norms) append_parameter_norms(p);
   if (options.optimizer)
     append_optimizer(p, {.max_norm = options.max_norm});
   else
@@ -125,6 +127,16 @@ std::vector<float> ModelRunner::gradient(const std::string& name) const {
   std::vector<float> values(static_cast<std::size_t>(train().value(gradient).bytes() / 4));
   executor_->read(job_.index("train"), gradient, values.data());
   return values;
+}
+
+std::vector<std::vector<std::byte>> ModelRunner::state() const {
+  std::vector<std::vector<std::byte>> state;
+  for (ValueId id = 0; id < static_cast<ValueId>(train().values.size()); ++id) {
+    const Value& v = train().value(id);
+    if (v.is_view() || v.lifetime != Lifetime::persistent) continue;
+    executor_->read(job_.index("train"), id, state.emplace_back(static_cast<std::size_t>(v.bytes())).data());
+  }
+  return state;
 }
 
 ModelConfig tiny_config(bool tied) {

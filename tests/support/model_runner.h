@@ -19,6 +19,7 @@ struct RunnerOptions {
   RecomputePolicy recompute = {};
   Residency residency = Residency::per_step;
   bool optimizer = true;  ///< without it gradients stay readable
+  bool parameter_norms = false;
   float max_norm = 1;
   int threads = 2;
 };
@@ -39,6 +40,8 @@ class ModelRunner {
   float grad_norm() const;
   bool stopped() const;
   std::vector<float> gradient(const std::string& name) const;  ///< only without optimizer
+  /// Every byte that lasts from step to step: weights, moments, the stop flag.
+  std::vector<std::vector<std::byte>> state() const;
 
   const Job& job() const { return job_; }
   Executor& executor() { return *executor_; }

@@ -161,9 +161,16 @@ std::vector<std::vector<Piece>> random_layout(int ranks, std::mt19937& random) {
 }
 
 RunState run_at(int64_t step) {
-  return {
-      step,    step * 8, step * 8 * 64, 8, 1, "dp 1", "[training]\nsteps = 10\n", R"({"hidden_size": 16})",
-      "corpus"};
+  return {step,
+          step * 8,
+          step * 8 * 64,
+          step / 4,
+          8,
+          1,
+          "dp 1",
+          "[training]\nsteps = 10\n",
+          R"({"hidden_size": 16})",
+          "corpus"};
 }
 
 SaveResult save_small(const std::filesystem::path& folder, int64_t step, SaveOptions options) {

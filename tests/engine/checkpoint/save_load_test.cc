@@ -37,6 +37,7 @@ TEST_CASE("a checkpoint gives back the state bit for bit, and the run's state") 
   CHECK(manifest.run.step == 12);
   CHECK(manifest.run.samples_consumed == 96);
   CHECK(manifest.run.tokens_seen == 12 * 8 * 64);
+  CHECK(manifest.run.clipped_steps == 3);
   CHECK(manifest.run.global_batch_size == 8);
   CHECK(manifest.run.recipe == run_at(12).recipe);
   CHECK(manifest.run.model_config == run_at(12).model_config);

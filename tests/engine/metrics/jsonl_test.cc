@@ -40,6 +40,8 @@ TEST_CASE("every metric is in its line and reads back to the same number") {
   m.tokens_seen = 15'000'000'000'000;
   m.mfu = 41.5;
   m.tps = 1e300;
+  m.clipped_steps = 3;
+  m.clipped_steps_total = 8;
   const Json json = Json::parse(to_json(m));
   CHECK(json["kind"] == "train");
   CHECK(json["step"] == 7);
@@ -48,8 +50,19 @@ TEST_CASE("every metric is in its line and reads back to the same number") {
   CHECK(json["tokens_seen"] == 15'000'000'000'000);
   CHECK(json["mfu"] == 41.5);
   CHECK(json["tps"] == 1e300);
+  CHECK(json["clipped_steps"] == 3);
+  CHECK(json["clipped_steps_total"] == 8);
   CHECK(json["memory_percent"].is_null());
-  CHECK(json.size() == 15);
+  CHECK(json.size() == 17);
+}
+
+TEST_CASE("norms of parameters are two objects by name") {
+  StepMetrics m = at_step(1);
+  m.norms = {{"a.weight", 0.25, 3}, {"b.weight", std::nan(""), 4}};
+  const Json json = Json::parse(to_json(m));
+  CHECK(json.size() == 19);
+  CHECK(json["gradient_norms"] == Json({{"a.weight", 0.25}, {"b.weight", nullptr}}));
+  CHECK(json["weight_norms"] == Json({{"a.weight", 3.0}, {"b.weight", 4.0}}));
 }
 
 TEST_CASE("numbers that JSON does not have are null") {

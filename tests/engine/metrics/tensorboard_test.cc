@@ -48,6 +48,9 @@ TEST_CASE("TorchTitan's tags carry the metrics") {
   m.grad_norm = 1.25;
   m.lr = 0.001;
   m.tokens_seen = 1000;
+  m.clipped_steps = 3;
+  m.clipped_steps_total = 8;
+  m.norms = {{"a.weight", 0.25, 3}};
   m.memory_bytes = int64_t{3} << 29;
   m.memory_percent = 12.5;
   m.tps = 100;
@@ -66,6 +69,10 @@ TEST_CASE("TorchTitan's tags carry the metrics") {
   CHECK(value("grad_norm") == 1.25);
   CHECK(value("lr") == 0.001);
   CHECK(value("n_tokens_seen") == 1000);
+  CHECK(value("clipped_steps") == 3);
+  CHECK(value("clipped_steps_total") == 8);
+  CHECK(value("gradient_norm/a.weight") == 0.25);
+  CHECK(value("weight_norm/a.weight") == 3);
   CHECK(value("memory/max_reserved(GiB)") == 1.5);
   CHECK(value("memory/max_reserved(%)") == 12.5);
   CHECK(value("throughput(tps)") == 100);
@@ -74,9 +81,9 @@ TEST_CASE("TorchTitan's tags carry the metrics") {
   CHECK(value("time_metrics/end_to_end(s)") == 2.0);
   CHECK(value("time_metrics/data_loading(s)") == 0.5);
   CHECK(value("time_metrics/data_loading(%)") == 25);
-  CHECK(scalars(m).size() == 13);
+  CHECK(scalars(m).size() == 17);
   m.mfu.reset();
-  CHECK(scalars(m).size() == 12);
+  CHECK(scalars(m).size() == 16);
   CHECK(scalars(ValidationMetrics{.step = 1, .memory_percent = 1}).size() == 4);
 }
 
