@@ -4,12 +4,25 @@
 #include "app/command.h"
 #include "app/option_checks.h"
 #include "app/trainer/prepare_bar.h"
+#include "app/trainer/run_data.h"
 #include "app/trainer/signals.h"
 #include "engine/data/inspect.h"
+#include "engine/data/sample_order.h"
+#include "engine/recipe/recipe.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace titan {
 namespace {
+
+/// Text for a terminal: control characters other than line ends and tabs as \xNN.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool control = (c >= 0 && c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+    out += control ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
+  }
+  return out;
+}
 
 class DataCommand final : public Subcommand {
  public:
@@ -34,10 +47,21 @@ class DataCommand final : public Subcommand {
         ->capture_default_str();
     inspect_->add_flag("--verify", verify_, "Read everything and compare the hashes");
     inspect_->add_flag("--json", json_, "One JSON object");
+    samples_ = command->add_subcommand("samples", "Show training samples of a run as text, by their numbers");
+    recipe_.add_to(*samples_);
+    samples_->add_option("--first", first_sample_, "Number of the first, as in the line of a loss spike")
+        ->check(integer_in(0, std::int64_t{1} << 62))
+        ->required();
+    samples_->add_option("--count", samples_count_, "How many")
+        ->check(integer_in(1, kMostTokens))
+        ->capture_default_str();
     return command;
   }
 
-  Exit run() override { return prepare_->parsed() ? prepare() : inspect(); }
+  Exit run() override {
+    if (prepare_->parsed()) return prepare();
+    return inspect_->parsed() ? inspect() : samples();
+  }
 
  private:
   Exit prepare() {
@@ -60,11 +84,30 @@ class DataCommand final : public Subcommand {
     return Exit::ok;
   }
 
-  CLI::App *prepare_ = nullptr, *inspect_ = nullptr;
+  Exit samples() {
+    const Recipe recipe = recipe_.load();
+    const std::unique_ptr<Tokenizer> tokenizer = recipe_tokenizer(recipe);
+    const RunData data = open_run_data(recipe, *tokenizer);
+    const SampleOrder order(data.training.count, static_cast<std::uint64_t>(recipe.debug.seed.value_or(0)));
+    const auto length = static_cast<std::size_t>(recipe.training.seq_len);
+    std::vector<std::int32_t> tokens(length), labels(length), positions(length), doc_start(length);
+    for (std::int64_t sample = first_sample_; sample < first_sample_ + samples_count_; ++sample) {
+      const std::int64_t window = data.training.first + order(sample);
+      data.training_set->read_window(window, {tokens, labels, positions, doc_start});
+      fmt::print("== sample {}: epoch {}, window {}, tokens {} to {} of the data\n{}\n", sample,
+                 order.epoch(sample) + 1, window, window * recipe.training.seq_len,
+                 (window + 1) * recipe.training.seq_len - 1, printable(tokenizer->decode(tokens)));
+    }
+    return Exit::ok;
+  }
+
+  CLI::App *prepare_ = nullptr, *inspect_ = nullptr, *samples_ = nullptr;
+  RecipeArguments recipe_;
   std::vector<std::string> inputs_;
   std::string tokenizer_, output_, path_;
   int threads_ = 0;
   std::int64_t first_tokens_ = 16;
+  std::int64_t first_sample_ = 0, samples_count_ = 1;
   bool verify_ = false, json_ = false;
 };
 

@@ -2,6 +2,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
@@ -103,6 +104,21 @@ TEST_CASE("a loss spike is told with the samples of its batch, on steps that are
   const int step = std::stoi(run.err.substr(at));
   const int sample = std::stoi(run.err.substr(run.err.find("; samples ", at) + 10));
   CHECK(sample == (step - 1) * 4);
+
+  // The command that shows them meets the odd bytes in these samples, and the ordinary text in all others.
+  auto look = arguments;
+  look.insert(look.begin(), "data");
+  look[1] = "samples";
+  const auto odd_bytes = [&](int first) {
+    auto all = look;
+    all.insert(all.end(), {"--first=" + std::to_string(first), "--count=4"});
+    const Run shown = run_titan(all);
+    INFO(shown.err);
+    REQUIRE(shown.exit == 0);
+    CHECK_THAT(shown.out, Contains("== sample " + std::to_string(first + 3) + ": epoch 1, window "));
+    return std::count_if(shown.out.begin(), shown.out.end(), [](char c) { return c < 0; });
+  };
+  CHECK(odd_bytes(sample) > 4);
 
   arguments.emplace_back("--metrics.loss_spike_deviations=0");
   CHECK_THAT(run_titan(arguments).err, !Contains("loss spike"));
