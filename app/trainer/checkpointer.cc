@@ -160,6 +160,8 @@ std::optional<RunStart> Checkpointer::restore(const Job& job, const Executor& ex
   spdlog::info("Finished loading the checkpoint {} (step {}) in {:.2f} seconds", restored->path.string(),
                restored->manifest.run.step, steady_seconds() - begin);
   fresh_ = false;
+  if (!c.load_only)  // a kill between a save and this leaves one too many
+    keep_latest(folder_, c.keep_latest_k, restored->manifest.run.step);
   const LoadParts parts = parts_without(c.exclude_from_loading);
   RunStart start{.state = restored->manifest.run};
   report_differences(recipe, start.state, data_identity);

@@ -225,7 +225,7 @@ def run(titan, kills, seed, async_mode, work):
         if not ended:
             done += 1
             what = life.met()
-            kind = re.sub(r"[ (]*step-?\s*\d+.*|,.*", "", what).strip()
+            kind = re.sub(r"( of| after)? step \d+.*| \(.*|,.*", "", what)
             met[kind] = met.get(kind, 0) + 1
             at = f"{life.seconds:.3f} s ({1000 * seconds:.1f} ms after line {lines} of the log)"
             print(f"kill {done:3} at {at} met {what}", flush=True)

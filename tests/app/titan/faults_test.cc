@@ -153,6 +153,18 @@ TEST_CASE("a damaged checkpoint does not push the run's own saves out") {
   check_ends_as_unharmed(folder.path(), "skipping " + step(folder.path(), 10).string());
 }
 
+TEST_CASE("a start removes the checkpoints that a killed run had still to remove") {
+  const TempDir folder;
+  REQUIRE(run_titan(part(folder.path(), 12, {"--checkpoint.keep_latest_k=0"})).exit == 0);
+  const std::vector<std::string> keep_two{"--checkpoint.keep_latest_k=2"};
+  CHECK(run_titan(part(folder.path(), 12, with(keep_two, {"--checkpoint.load_only"}))).exit == 0);
+  CHECK(fs::exists(step(folder.path(), 5)));
+  CHECK(run_titan(part(folder.path(), 12, keep_two)).exit == 0);
+  CHECK(!fs::exists(step(folder.path(), 5)));
+  CHECK(valid(step(folder.path(), 10)));
+  CHECK(valid(step(folder.path(), 12)));
+}
+
 TEST_CASE("a disk that fills up while training costs saves, not the run or the last good checkpoint") {
   const TempDir folder;
   Mount disk(folder / "out", "size=3m");
