@@ -17,9 +17,9 @@ struct Machine;
 struct Recipe;
 
 /// Programs "initialize", "refresh" and "train". With metrics.log_parameter_norms also "train_with_norms"
-/// (parameter_norms.h), the same step with more outputs. When checkpoints are written in the background each of
-/// these two also as "..._staging" (stage_state.h). When validation is enabled, "evaluate".
-/// Throws UserError when the recipe cannot run on the mesh (the values and the fix).
+/// (parameter_norms.h), the same step with more outputs. When checkpoints are written in the background each
+/// of these two also as "..._staging" (stage_state.h). When validation is enabled, "evaluate". Throws
+/// UserError when the recipe cannot run on the mesh (the values and the fix).
 Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine);
 
 /// Programs "initialize", "refresh" and "evaluate": loss of given tokens under given weights.

@@ -77,7 +77,7 @@ class Checkpointer {
   bool fresh_ = true;
   std::optional<RunState> requested_;  ///< that the next step is to stage
   double waited_seconds_ = 0;          ///< before the step that stages
-  std::int64_t saved_step_ = -1;  ///< by this process, directly
+  std::int64_t saved_step_ = -1;       ///< by this process, directly
   BackgroundSave background_;          ///< uses all of the above
 };
 

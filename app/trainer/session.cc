@@ -79,8 +79,8 @@ void check_memory(const Job& job, const MachineMemory& memory, int threads) {
   throw UserError(fmt::format(
       "the run needs {:.2f} GiB of memory, the machine has {:.2f} GiB free ({:.2f} GiB change from step to "
       "step{}); {}{}",
-      gib(needed), gib(memory.available), gib(needed - device.persistent_bytes - host.persistent_bytes), parts,
-      less_memory(job), host.arena_bytes > 0 ? ", or checkpoint.async_mode = \"disabled\"" : ""));
+      gib(needed), gib(memory.available), gib(needed - device.persistent_bytes - host.persistent_bytes),
+      parts, less_memory(job), host.arena_bytes > 0 ? ", or checkpoint.async_mode = \"disabled\"" : ""));
 }
 
 Session::Session(Job job, int threads) : job_(std::move(job)) {

@@ -59,7 +59,10 @@ void stop_at_once_on_signals(const char* consequence) {
   for (const int number : kSignals) sigaction(number, &action, nullptr);
 }
 
-void note_stop_signals() { g_consequence = nullptr; }
+void note_stop_signals() {
+  g_noted = 0;
+  g_consequence = nullptr;
+}
 
 const char* stop_signal() { return g_noted == 0 ? nullptr : name_of(g_noted); }
 

@@ -139,7 +139,8 @@ RunState run_from(const Json& json) {
   run.step = whole_number(json.at("step"));
   run.samples_consumed = whole_number(json.at("samples_consumed"));
   run.tokens_seen = whole_number(json.at("tokens_seen"));
-  if (json.contains("clipped_steps")) run.clipped_steps = whole_number(json.at("clipped_steps"));  // older ones lack it
+  if (json.contains("clipped_steps"))
+    run.clipped_steps = whole_number(json.at("clipped_steps"));  // older ones lack it
   run.global_batch_size = whole_number(json.at("global_batch_size"));
   run.world_size = whole_number<int>(json.at("world_size"));
   json.at("layout").get_to(run.layout);

@@ -9,8 +9,8 @@
 
 namespace titan {
 
-/// "NAME_staging": the training program NAME with a segment "stage" in front that copies master and moments of
-/// every bucket into persistent values of the same layout in host memory, in the order of the updates.
+/// "NAME_staging": the training program NAME with a segment "stage" in front that copies master and moments
+/// of every bucket into persistent values of the same layout in host memory, in the order of the updates.
 Program stage_state(Program train);
 
 }  // namespace titan

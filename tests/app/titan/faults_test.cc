@@ -245,7 +245,7 @@ TEST_CASE(
   INFO(run.err);
   CHECK(run.exit == 1);
   CHECK_THAT(run.err,
-             Contains("step 4: loss") && Contains("not both finite") && Contains("nothing was saved"));
+             Contains("step 4: loss") && Contains("not both finite") && Contains("nothing of this step was saved"));
   CHECK(run.err.find("not both finite") == run.err.rfind("not both finite"));
   CHECK(!fs::exists(step(folder.path(), 4)));
   CHECK(!fs::exists(step(folder.path(), 12)));

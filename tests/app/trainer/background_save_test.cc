@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "app/trainer/signals.h"
 #include "app/trainer/trainer.h"
 #include "engine/checkpoint/catalog.h"
 #include "engine/metrics/log.h"
@@ -37,6 +38,7 @@ Outcome train_here(const fs::path& folder, std::vector<std::string> overrides, D
   const std::vector<std::string> arguments = small_run(folder, overrides);
   Outcome outcome;
   std::ostringstream log;
+  stop_at_once_on_signals("the run has not begun");  // as the command does
   setup_logging({}, log);
   try {
     outcome.exit =

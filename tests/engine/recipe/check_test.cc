@@ -29,14 +29,13 @@ TEST_CASE("validate checks a recipe changed in code, without places") {
 }
 
 TEST_CASE("what titan does not have parses, and check_supported lists it with what to use instead") {
-  const Recipe recipe = with({"--parallelism.tensor_parallel_degree=8", "--model.converters=float8",
-                              "--profiling.enable_profiling", "--metrics.enable_wandb"});
+  const Recipe recipe =
+      with({"--parallelism.tensor_parallel_degree=8", "--model.converters=float8", "--metrics.enable_wandb"});
   CHECK_THROWS_WITH(
       check_supported(recipe),
-      Catch::StartsWith("4 errors in the recipe:\n") &&
+      Catch::StartsWith("3 errors in the recipe:\n") &&
           Catch::Contains("parallelism.tensor_parallel_degree = 8 is not supported: the run has one rank") &&
           Catch::Contains("model.converters = [\"float8\"] is not supported") &&
-          Catch::Contains("profiling.enable_profiling = true is not supported") &&
           Catch::Contains("metrics.enable_wandb = true is not supported: use metrics.enable_tensorboard"));
   CHECK_THROWS_AS(check_supported(recipe), UsageError);
 }
