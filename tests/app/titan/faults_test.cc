@@ -244,8 +244,8 @@ TEST_CASE(
   const Run run = run_titan(part(folder.path(), 12, with(overrides, {"--optimizer.lr=1e30"})));
   INFO(run.err);
   CHECK(run.exit == 1);
-  CHECK_THAT(run.err,
-             Contains("step 4: loss") && Contains("not both finite") && Contains("nothing of this step was saved"));
+  CHECK_THAT(run.err, Contains("step 4: loss") && Contains("not both finite") &&
+                          Contains("nothing of this step was saved"));
   CHECK(run.err.find("not both finite") == run.err.rfind("not both finite"));
   CHECK(!fs::exists(step(folder.path(), 4)));
   CHECK(!fs::exists(step(folder.path(), 12)));
