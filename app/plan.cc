@@ -36,7 +36,7 @@ class PlanCommand final : public Subcommand {
 
   Exit run() override {
     const Recipe recipe = recipe_.load();
-    report_unsupported(recipe);
+    report_keys(recipe);
     const Machine machine = local_machine(recipe);
     const Job job = compile(recipe, Mesh(), machine);
     if ((dump_ || !trace_.empty()) && !job.has(program_))
@@ -61,8 +61,10 @@ class PlanCommand final : public Subcommand {
   }
 
  private:
-  /// A recipe that cannot be trained yet still has a model to count: as one rank, and said so.
-  static void report_unsupported(const Recipe& recipe) {
+  /// What becomes of the recipe's keys. One that cannot be trained yet still has a model to count: as one rank,
+  /// and said so.
+  static void report_keys(const Recipe& recipe) {
+    for (const std::string& note : notes(recipe)) fmt::print(stderr, "titan: note: {}\n", note);
     try {
       check_supported(recipe);
     } catch (const UsageError& error) {
