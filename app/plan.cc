@@ -61,8 +61,8 @@ class PlanCommand final : public Subcommand {
   }
 
  private:
-  /// What becomes of the recipe's keys. One that cannot be trained yet still has a model to count: as one rank,
-  /// and said so.
+  /// What becomes of the recipe's keys. One that cannot be trained yet still has a model to count: as one
+  /// rank, and said so.
   static void report_keys(const Recipe& recipe) {
     for (const std::string& note : notes(recipe)) fmt::print(stderr, "titan: note: {}\n", note);
     try {

@@ -10,9 +10,9 @@ cd "$(dirname "$0")/.."
 readonly tsan_tests=(comm_test cpu_backend_test executor_test compile_test checkpoint_test trainer_test)
 # All that computes addresses or reads bytes from outside.
 readonly asan_tests=(
-  titan_op_test gemm_test titan_cpu_attention_test cpu_backend_test comm_test
+  titan_op_test gemm_test amx_gemm_test titan_cpu_attention_test cpu_backend_test comm_test
   program_test passes_test executor_test compile_test model_test
-  tokenizer_test data_test checkpoint_test recipe_test metrics_test
+  tokenizer_test data_test checkpoint_test recipe_test metrics_test profile_test cuda_host_test
   fuzz  # the corpus; scripts/fuzz.sh looks for new inputs
 )
 

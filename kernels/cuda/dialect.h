@@ -1,0 +1,161 @@
+// What a .cu file of titan is written in. nvcc compiles it for GPUs; an ordinary C++ compiler compiles the
+// same file for the host, where kernels/cuda/host runs it. What the two do not share goes through the names
+// below:
+//
+//   TITAN_SHARED(float, tile, 32 * 33);              __shared__ float tile[32 * 33]
+//   float* buffer = dynamic_shared<float>();         extern __shared__
+//   const float4 v = load_vector<float4>(p);         one access, aligned; checked on the host
+//   TITAN_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...)
+//
+// Use the barriers, shuffles and integer atomics declared here and no others; no float atomics, whose sums
+// would depend on timing.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+
+#include <cuda_runtime.h>
+
+namespace titan::cuda {
+
+#define TITAN_SHARED(type, name, count) __shared__ type name[count]
+#define TITAN_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
+  kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
+
+/// The shared memory that the launch asked for.
+template <class T>
+__device__ __forceinline__ T* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char titan_shared_bytes[];
+  return reinterpret_cast<T*>(titan_shared_bytes);
+}
+
+template <class Vector>
+__device__ __forceinline__ Vector load_vector(const void* p) {
+  return *static_cast<const Vector*>(p);
+}
+template <class Vector>
+__device__ __forceinline__ void store_vector(void* p, const Vector& v) {
+  *static_cast<Vector*>(p) = v;
+}
+
+}  // namespace titan::cuda
+
+#else
+
+#include <bit>
+#include <cmath>
+
+#include "kernels/cuda/host/grid.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__ __restrict
+
+namespace titan::cuda {
+
+using dim3 = host::Dim3;
+using cudaStream_t = void*;
+
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+#define threadIdx (::titan::cuda::host::thread_index())
+#define blockIdx (::titan::cuda::host::block_index())
+#define blockDim (::titan::cuda::host::block_size())
+#define gridDim (::titan::cuda::host::grid_size())
+
+#define TITAN_SHARED(type, name, count) \
+  auto& name =                          \
+      *static_cast<type(*)[count]>(::titan::cuda::host::shared_array(sizeof(type[count]), alignof(type)))
+#define TITAN_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
+  ((void)(stream), ::titan::cuda::host::launch(grid, block, shared_bytes, [&] { kernel(__VA_ARGS__); }))
+
+template <class T>
+T* dynamic_shared() {
+  return static_cast<T*>(host::dynamic_shared());
+}
+
+template <class Vector>
+Vector load_vector(const void* p, host::Site site = host::Site::current()) {
+  host::check_aligned(p, alignof(Vector), site);
+  Vector v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class Vector>
+void store_vector(void* p, const Vector& v, host::Site site = host::Site::current()) {
+  host::check_aligned(p, alignof(Vector), site);
+  std::memcpy(p, &v, sizeof v);
+}
+
+inline void __syncthreads(host::Site site = host::Site::current()) { host::barrier(site); }
+
+inline void __syncwarp(unsigned mask = 0xffffffffu, host::Site site = host::Site::current()) {
+  std::byte all[32][16];
+  const char none = 0;
+  host::exchange(mask, &none, 0, all, site);
+}
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, host::Site site = host::Site::current()) {
+  static_assert(sizeof(T) <= 16);
+  std::byte all[32][16];
+  host::exchange(mask, &value, sizeof value, all, site);
+  const int lane = host::lane(), from = (lane & ~(width - 1)) | (source & (width - 1));
+  if ((mask >> from & 1u) == 0) return value;  // undefined on the device
+  std::memcpy(&value, all[from], sizeof value);
+  return value;
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, host::Site site = host::Site::current()) {
+  return __shfl_sync(mask, value, host::lane() ^ bits, width, site);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, int by, int width = 32, host::Site site = host::Site::current()) {
+  const int lane = host::lane();
+  return __shfl_sync(mask, value, (lane & (width - 1)) + by < width ? lane + by : lane, width, site);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate, host::Site site = host::Site::current()) {
+  std::byte all[32][16];
+  host::exchange(mask, &predicate, sizeof predicate, all, site);
+  unsigned votes = 0;
+  for (int l = 0; l < 32; ++l) {
+    int vote = 0;
+    if (mask >> l & 1u) std::memcpy(&vote, all[l], sizeof vote);
+    votes |= (vote != 0 ? 1u : 0u) << l;
+  }
+  return votes;
+}
+
+template <class T>
+T atomicAdd(T* p, T value) {
+  static_assert(std::is_integral_v<T>, "float sums must not depend on timing");
+  return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+}
+inline unsigned atomicMax(unsigned* p, unsigned value) {
+  unsigned old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (old < value &&
+         !__atomic_compare_exchange_n(p, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+
+}  // namespace titan::cuda
+
+#endif

@@ -1,0 +1,296 @@
+#include "kernels/cuda/host/grid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/host/fiber.h"
+
+namespace titan::cuda::host {
+namespace {
+
+Schedule g_schedule;  ///< set by tests between launches
+
+enum class State : std::uint8_t { ready, at_barrier, in_warp, done };
+
+struct Thread {
+  Fiber fiber;
+  State state = State::done;
+  Dim3 index;
+  Site site;                             ///< where it waits
+  std::uint32_t mask = 0;                ///< of the collective it waits in
+  alignas(16) std::byte value[16] = {};  ///< what it gives to others
+};
+
+std::string place(const Site& site) { return fmt::format("{}:{}", site.file_name(), site.line()); }
+bool same(const Site& a, const Site& b) {
+  return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+}
+
+/// Shared memory starts as NaN in every float format.
+constexpr int kPoison = 0xff;
+
+struct SharedArray {
+  Site site;
+  std::size_t bytes;
+  std::unique_ptr<std::byte[]> memory;
+};
+
+/// One block, run by one operating-system thread; kept for the next one.
+class Block {
+ public:
+  void run(Dim3 grid, Dim3 size, Dim3 index, std::size_t dynamic_bytes, FunctionRef<void()> kernel,
+           std::mt19937_64& random);
+
+  Dim3 grid, size, index;
+  Thread& current() { return *threads_[static_cast<std::size_t>(current_)]; }
+  int current_number() const { return current_; }
+  Thread& thread(int number) { return *threads_[static_cast<std::size_t>(number)]; }
+  int count() const { return count_; }
+  void wait(State state) {
+    current().state = state;
+    current().fiber.yield();
+  }
+  void* shared_array(std::size_t bytes, const Site& site);
+  void* dynamic() { return dynamic_.get(); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw KernelError(fmt::format("{} (block {},{},{}; thread {} of {})", what, index.x, index.y, index.z,
+                                  current_, count_));
+  }
+
+ private:
+  void start(FunctionRef<void()> kernel);
+  bool release_barrier();
+  bool release_warps();
+  [[noreturn]] void report_deadlock() const;
+
+  int count_ = 0, current_ = 0;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<std::unique_ptr<FiberStack>> stacks_;
+  std::vector<SharedArray> shared_;
+  std::size_t static_bytes_ = 0, dynamic_bytes_ = 0;
+  std::unique_ptr<std::byte[]> dynamic_;
+};
+
+thread_local Block* t_block = nullptr;
+
+Block& block() {
+  if (t_block == nullptr) throw KernelError("a device function was called outside a kernel");
+  return *t_block;
+}
+
+std::unique_ptr<std::byte[]> poisoned(std::size_t bytes) {
+  std::unique_ptr<std::byte[]> memory(new std::byte[bytes]);
+  std::memset(memory.get(), kPoison, bytes);
+  return memory;
+}
+
+void Block::start(FunctionRef<void()> kernel) {
+  while (static_cast<int>(threads_.size()) < count_) {
+    threads_.push_back(std::make_unique<Thread>());
+    stacks_.push_back(std::make_unique<FiberStack>());
+  }
+  for (int i = 0; i < count_; ++i) {
+    Thread& t = thread(i);
+    const auto n = static_cast<unsigned>(i);
+    t.index = Dim3(n % size.x, n / size.x % size.y, n / (size.x * size.y));
+    t.state = State::ready;
+    t.fiber.start(*stacks_[static_cast<std::size_t>(i)], kernel);
+  }
+}
+
+void Block::run(Dim3 grid_, Dim3 size_, Dim3 index_, std::size_t dynamic_bytes, FunctionRef<void()> kernel,
+                std::mt19937_64& random) {
+  grid = grid_, size = size_, index = index_;
+  count_ = static_cast<int>(size.count());
+  shared_.clear();
+  static_bytes_ = 0;
+  dynamic_bytes_ = dynamic_bytes;
+  dynamic_ = dynamic_bytes > 0 ? poisoned(dynamic_bytes) : nullptr;
+  std::vector<int> turns(static_cast<std::size_t>(count_));
+  std::iota(turns.begin(), turns.end(), 0);
+  if (g_schedule.order == Order::reverse) std::reverse(turns.begin(), turns.end());
+  start(kernel);
+  for (;;) {
+    if (g_schedule.order == Order::random) std::shuffle(turns.begin(), turns.end(), random);
+    bool progress = false, all_done = true;
+    for (const int i : turns) {
+      if (thread(i).state != State::ready) continue;
+      current_ = i;
+      thread(i).fiber.resume();
+      if (thread(i).fiber.done()) thread(i).state = State::done;
+      progress = true;
+    }
+    for (int i = 0; i < count_; ++i) all_done = all_done && thread(i).state == State::done;
+    if (all_done) return;
+    if (release_warps() || progress) continue;
+    if (!release_barrier()) report_deadlock();
+  }
+}
+
+/// All threads that have not ended are at one barrier.
+bool Block::release_barrier() {
+  const Thread* first = nullptr;
+  for (int i = 0; i < count_; ++i) {
+    const Thread& t = thread(i);
+    if (t.state == State::done) continue;
+    if (t.state != State::at_barrier) return false;
+    if (first == nullptr) first = &t;
+    if (!same(first->site, t.site)) {
+      current_ = i;
+      fail(fmt::format("divergent barrier: one thread waits at {}, another at {}", place(first->site),
+                       place(t.site)));
+    }
+  }
+  for (int i = 0; i < count_; ++i)
+    if (thread(i).state == State::at_barrier) thread(i).state = State::ready;
+  return first != nullptr;
+}
+
+/// Lanes of one mask at one place go on together.
+bool Block::release_warps() {
+  bool released = false;
+  for (int base = 0; base < count_; base += kWarp) {
+    const int lanes = std::min(kWarp, count_ - base);
+    for (int l = 0; l < lanes; ++l) {
+      const Thread& t = thread(base + l);
+      if (t.state != State::in_warp) continue;
+      bool complete = true;
+      for (int other = 0; other < kWarp; ++other) {
+        if ((t.mask >> other & 1u) == 0) continue;
+        current_ = base + l;
+        if (other >= lanes || thread(base + other).state == State::done)
+          fail(fmt::format("{}: lane {} is in the mask {:#010x}, but has ended or never was", place(t.site),
+                           other, t.mask));
+        const Thread& o = thread(base + other);
+        complete = complete && o.state == State::in_warp && o.mask == t.mask && same(o.site, t.site);
+      }
+      if (!complete) continue;
+      for (int other = 0; other < lanes; ++other)
+        if (t.mask >> other & 1u) thread(base + other).state = State::ready;
+      released = true;
+    }
+  }
+  return released;
+}
+
+void Block::report_deadlock() const {
+  std::string waiting;
+  for (int i = 0, listed = 0; i < count_ && listed < 4; ++i) {
+    const Thread& t = *threads_[static_cast<std::size_t>(i)];
+    if (t.state == State::done) continue;
+    waiting += fmt::format("{}thread {} at {}{}", listed++ > 0 ? ", " : "", i, place(t.site),
+                           t.state == State::at_barrier ? "" : fmt::format(" for lanes {:#010x}", t.mask));
+  }
+  fail("deadlock: " + waiting);
+}
+
+void* Block::shared_array(std::size_t bytes, const Site& site) {
+  for (const SharedArray& a : shared_)
+    if (same(a.site, site)) {
+      if (a.bytes != bytes) fail(fmt::format("{}: a shared array of two sizes", place(site)));
+      return a.memory.get();
+    }
+  static_bytes_ += bytes;
+  if (static_bytes_ > kMaxStaticShared || static_bytes_ + dynamic_bytes_ > kMaxShared)
+    fail(fmt::format("{}: {} bytes of static shared memory and {} of dynamic; at most {} and {} together",
+                     place(site), static_bytes_, dynamic_bytes_, kMaxStaticShared, kMaxShared));
+  return shared_.emplace_back(SharedArray{site, bytes, poisoned(bytes)}).memory.get();
+}
+
+void check_launch(Dim3 grid, Dim3 block, std::size_t shared) {
+  const auto refuse = [&](const std::string& what) {
+    throw KernelError(fmt::format("launch of grid {},{},{} of blocks {},{},{}: {}", grid.x, grid.y, grid.z,
+                                  block.x, block.y, block.z, what));
+  };
+  if (grid.count() == 0 || block.count() == 0) refuse("nothing to launch");
+  if (block.count() > kMaxBlockThreads || block.x > 1024 || block.y > 1024 || block.z > 64)
+    refuse(fmt::format("a block has at most {} threads, 64 in z", kMaxBlockThreads));
+  if (grid.x > kMaxGridX || grid.y > kMaxGridYZ || grid.z > kMaxGridYZ)
+    refuse(fmt::format("a grid has at most {} blocks in x, {} in y and z", kMaxGridX, kMaxGridYZ));
+  if (shared > kMaxShared) refuse(fmt::format("{} bytes of shared memory, at most {}", shared, kMaxShared));
+}
+
+}  // namespace
+
+void set_schedule(Schedule schedule) { g_schedule = schedule; }
+
+void launch(Dim3 grid, Dim3 size, std::size_t dynamic_shared_bytes, FunctionRef<void()> kernel) {
+  check_launch(grid, size, dynamic_shared_bytes);
+  const std::int64_t blocks = grid.count();
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;
+  std::mutex mutex;
+#pragma omp parallel for schedule(dynamic, 1) if (blocks > 1)
+  for (std::int64_t turn = 0; turn < blocks; ++turn) {
+    if (failed) continue;
+    static thread_local std::unique_ptr<Block> kept;
+    if (kept == nullptr) kept = std::make_unique<Block>();
+    const std::int64_t b = g_schedule.order == Order::forward ? turn : blocks - 1 - turn;
+    std::mt19937_64 random(g_schedule.seed + static_cast<std::uint64_t>(b) * 0x9e3779b97f4a7c15u);
+    t_block = kept.get();
+    try {
+      kept->run(grid, size,
+                Dim3(static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
+                     static_cast<unsigned>(b / grid.x / grid.y)),
+                dynamic_shared_bytes, kernel, random);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failed.exchange(true)) error = std::current_exception();
+      kept.reset();  // fibers that stopped in the middle go with their stacks
+    }
+    t_block = nullptr;
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+Dim3 thread_index() { return block().current().index; }
+Dim3 block_index() { return block().index; }
+Dim3 block_size() { return block().size; }
+Dim3 grid_size() { return block().grid; }
+int lane() { return block().current_number() % kWarp; }
+
+void barrier(Site site) {
+  block().current().site = site;
+  block().wait(State::at_barrier);
+}
+
+void exchange(std::uint32_t mask, const void* value, std::size_t bytes, std::byte (*all)[16], Site site) {
+  Block& b = block();
+  Thread& own = b.current();
+  const int base = b.current_number() / kWarp * kWarp;
+  if ((mask >> (b.current_number() - base) & 1u) == 0)
+    b.fail(fmt::format("{}: a lane calls with a mask {:#010x} that lacks it", place(site), mask));
+  std::memcpy(own.value, value, bytes);
+  own.mask = mask;
+  own.site = site;
+  b.wait(State::in_warp);
+  for (int l = 0; l < kWarp; ++l)
+    if (mask >> l & 1u) std::memcpy(all[l], b.thread(base + l).value, bytes);
+  b.wait(State::in_warp);  // nobody changes its value before all have read it
+}
+
+void* shared_array(std::size_t bytes, std::size_t alignment, Site site) {
+  void* p = block().shared_array(bytes, site);
+  check_aligned(p, alignment, site);
+  return p;
+}
+
+void* dynamic_shared() { return block().dynamic(); }
+
+void check_aligned(const void* p, std::size_t alignment, Site site) {
+  if (reinterpret_cast<std::uintptr_t>(p) % alignment != 0)
+    block().fail(fmt::format("{}: misaligned access: {} is no multiple of {}", place(site), p, alignment));
+}
+
+}  // namespace titan::cuda::host

@@ -1,0 +1,77 @@
+// A grid of CUDA threads on the host: every thread of a block is a fiber, blocks run on the processors.
+//
+// It shows what a GPU hides. Threads of a block run in the order of a schedule, each until it must wait, so a
+// missing barrier gives wrong numbers in one of the orders. Shared memory is NaN when a block starts, each
+// array in memory of its own that AddressSanitizer watches. Divergent barriers, collectives that wait for
+// lanes that have left, vector accesses that are not aligned and launches that no GPU takes are KernelErrors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <stdexcept>
+
+#include "kernels/base/function_ref.h"
+
+namespace titan::cuda::host {
+
+/// A mistake in a kernel or its launch: what, where in the source, which block and threads.
+class KernelError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  Dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}  // NOLINT: as CUDA's
+  std::int64_t count() const { return std::int64_t{x} * y * z; }
+};
+
+/// In which order the ready threads of a block get their turn, and blocks theirs. A correct kernel gives the
+/// same bits in all.
+enum class Order { forward, reverse, random };
+struct Schedule {
+  Order order = Order::forward;
+  std::uint64_t seed = 0;
+};
+/// For all launches from now on.
+void set_schedule(Schedule schedule);
+
+/// Runs kernel() once for every thread of the grid; returns when all have finished. Throws the first
+/// KernelError (or whatever a thread threw).
+void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes, FunctionRef<void()> kernel);
+
+inline constexpr std::int64_t kMaxBlockThreads = 1024, kMaxGridX = 0x7fffffff, kMaxGridYZ = 65535;
+inline constexpr std::size_t kMaxStaticShared = 48 << 10,
+                             kMaxShared = 227 << 10;  ///< of compute capability 9.0
+inline constexpr int kWarp = 32;
+
+// --- In a kernel
+// -----------------------------------------------------------------------------------------------
+
+using Site = std::source_location;
+
+Dim3 thread_index();
+Dim3 block_index();
+Dim3 block_size();
+Dim3 grid_size();
+/// Position in the warp: threads are numbered with x fastest.
+int lane();
+
+/// Waits for all threads of the block that have not ended. They must all be at this place in the source.
+void barrier(Site site = Site::current());
+
+/// Exchanges `bytes` <= 16 of each lane in `mask`, which must all come here: `all` [32][16] gets those of
+/// every lane in the mask.
+void exchange(std::uint32_t mask, const void* value, std::size_t bytes, std::byte (*all)[16],
+              Site site = Site::current());
+
+/// The block's shared array of this place in the source.
+void* shared_array(std::size_t bytes, std::size_t alignment, Site site = Site::current());
+/// The shared memory that the launch asked for, 16-byte aligned.
+void* dynamic_shared();
+
+/// Throws unless p is a multiple of `alignment`.
+void check_aligned(const void* p, std::size_t alignment, Site site = Site::current());
+
+}  // namespace titan::cuda::host
