@@ -82,7 +82,7 @@ done
 scripts/install_deps.sh fuzz
 cmake --preset fuzz
 cmake --build --preset fuzz --target "${targets[@]/#/fuzz_}"
-scratch=$(mktemp -d)
+scratch=$(mktemp -d "$(if [[ -w /dev/shm ]]; then echo /dev/shm; else echo "${TMPDIR:-/tmp}"; fi)/titan-fuzz-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
 if $only_minimize; then
