@@ -14,7 +14,9 @@ class EvalCommand final : public Subcommand {
  public:
   CLI::App* add_to(CLI::App& app) override {
     CLI::App* command = app.add_subcommand("eval", "Loss and perplexity of a trained model on text");
-    command->add_option("checkpoint", checkpoint_, "A step-N folder, or a folder of checkpoints (the newest)")
+    command
+        ->add_option("checkpoint", checkpoint_,
+                     "A step-N folder, a folder of checkpoints (the newest), or a Hugging Face folder")
         ->required();
     command->add_option("--data", data_, "Text files, folders, globs or token shards")->required();
     command->add_option("--seq-len", seq_len_, "Tokens a window (0: the recipe's)")

@@ -5,6 +5,7 @@
 #include "app/command.h"
 #include "app/option_checks.h"
 #include "app/trainer/model.h"
+#include "engine/checkpoint/safetensors.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace titan {
@@ -14,7 +15,9 @@ class GenerateCommand final : public Subcommand {
  public:
   CLI::App* add_to(CLI::App& app) override {
     CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a trained model");
-    command->add_option("checkpoint", checkpoint_, "A step-N folder, or a folder of checkpoints (the newest)")
+    command
+        ->add_option("checkpoint", checkpoint_,
+                     "A step-N folder, a folder of checkpoints (the newest), or a Hugging Face folder")
         ->required();
     command->add_option("--prompt", prompt_, "Text to continue")->required();
     command->add_option("--max-new-tokens", options_.max_new_tokens, "Stop after so many tokens")
@@ -33,6 +36,7 @@ class GenerateCommand final : public Subcommand {
     command->add_option("--tokenizer", tokenizer_, "Instead of the recipe's");
     command->add_option("--threads", options_.threads, "CPU threads (0: all)")
         ->check(integer_in(0, kMostThreads));
+    command->add_option("--logits", logits_, "Write the logits of each new token to this .safetensors file");
     command->add_flag("--json", json_, "One JSON object with token ids, text and speed");
     return command;
   }
@@ -41,11 +45,15 @@ class GenerateCommand final : public Subcommand {
     const TrainedModel model = open_trained_model(checkpoint_, tokenizer_);
     options_.compute = dtype_ == "float32" ? DType::f32 : DType::bf16;
     if (!json_) fmt::print("{}", prompt_);
-    const Generation g = generate(model, prompt_, options_, [&](std::int32_t token) {
-      if (json_) return;
-      fmt::print("{}", model.tokenizer->decode(std::span(&token, 1)));
-      std::fflush(stdout);
-    });
+    std::vector<float> all_logits;
+    const Generation g =
+        generate(model, prompt_, options_, [&](std::int32_t token, std::span<const float> logits) {
+          if (!logits_.empty()) all_logits.insert(all_logits.end(), logits.begin(), logits.end());
+          if (json_) return;
+          fmt::print("{}", model.tokenizer->decode(std::span(&token, 1)));
+          std::fflush(stdout);
+        });
+    if (!logits_.empty()) write_logits(all_logits, model.config.vocab_size);
     if (json_)
       fmt::print("{}\n", to_json(model, g));
     else
@@ -54,6 +62,13 @@ class GenerateCommand final : public Subcommand {
   }
 
  private:
+  void write_logits(const std::vector<float>& logits, std::int64_t vocab_size) const {
+    const auto tokens = static_cast<std::int64_t>(logits.size()) / vocab_size;
+    SafetensorsWriter writer(logits_, {{"logits", StoredType::f32, {tokens, vocab_size}, 0, 0}}, {});
+    writer.write(std::as_bytes(std::span(logits)));
+    writer.finish();
+  }
+
   std::string to_json(const TrainedModel& model, const Generation& g) const {
     nlohmann::json j;
     j["checkpoint"] = model.path.string();
@@ -67,7 +82,7 @@ class GenerateCommand final : public Subcommand {
     return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
 
-  std::string checkpoint_, prompt_, tokenizer_, dtype_ = "float32";
+  std::string checkpoint_, prompt_, tokenizer_, logits_, dtype_ = "float32";
   GenerateOptions options_;
   bool json_ = false;
 };

@@ -9,10 +9,13 @@
 #include <ostream>
 #include <utility>
 
+#include "app/trainer/convert.h"
 #include "app/trainer/state.h"
 #include "engine/checkpoint/catalog.h"
 #include "engine/checkpoint/load.h"
 #include "engine/checkpoint/save.h"
+#include "engine/huggingface/export.h"
+#include "engine/huggingface/import.h"
 #include "engine/metrics/clock.h"
 #include "engine/model/config.h"
 #include "engine/recipe/recipe.h"
@@ -57,6 +60,21 @@ void check_can_save(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(nearest, ignored)) throw_cannot_save(folder, ENOTDIR);
 }
 
+/// The recipe's model and the folder's must be one.
+void check_same_model(const ForeignModel& model, const Recipe& recipe) {
+  ModelConfig is = model_config(recipe);
+  Recipe wanted, stored;
+  set_model(wanted, is);
+  set_model(stored, model.config().model);
+  std::vector<std::string> lines;
+  for (const Difference& d : differences(wanted, stored))
+    if (d.new_value != "none")
+      lines.push_back(fmt::format("{} = {} (the recipe's is {})", d.key, d.new_value, d.old_value));
+  if (lines.empty()) return;
+  throw UserError(
+      fmt::format("{} holds another model: set {}", model.folder().string(), fmt::join(lines, ", ")));
+}
+
 void report_differences(const Recipe& recipe, const RunState& old, const std::string& data_identity) {
   for (const Difference& d : differences(recipe_of(old), recipe))
     spdlog::warn("The recipe has changed since the checkpoint: {} was {}, is {}", d.key, d.old_value,
@@ -95,9 +113,9 @@ void Checkpointer::report(const Job& job, std::ostream& out) {
     return;
   }
   out << "none to resume from\n";
-  if (!c.initial_load_path) return;
+  if (!initial_path()) return;
   load_from_initial_path(wanted, true);
-  out << "  would load weights from " << *c.initial_load_path << "\n";
+  out << "  would load weights from " << *initial_path() << "\n";
 }
 
 std::optional<Restored> Checkpointer::restore_from_folder(std::span<const WantedTensor> wanted,
@@ -112,8 +130,25 @@ std::optional<Restored> Checkpointer::restore_from_folder(std::span<const Wanted
   return restored;
 }
 
+std::optional<std::string> Checkpointer::initial_path() const {
+  const Recipe::Checkpoint& c = recipe_.checkpoint;
+  if (!c.initial_load_path && c.initial_load_in_hf) return recipe_.model.hf_assets_path;
+  return c.initial_load_path;
+}
+
 void Checkpointer::load_from_initial_path(std::vector<WantedTensor> wanted, bool check_only) {
   const Recipe::Checkpoint& c = recipe_.checkpoint;
+  if (c.initial_load_in_hf) {
+    const ForeignModel model(*initial_path());
+    check_same_model(model, recipe_);
+    if (!check_only) load_with_bar(model, wanted);
+    return;
+  }
+  if (is_foreign_model(*initial_path()))
+    throw UserError(
+        fmt::format("{} is no titan checkpoint but looks like a Hugging Face folder; set "
+                    "checkpoint.initial_load_in_hf = true",
+                    *initial_path()));
   if (c.initial_load_model_only)
     std::erase_if(wanted, [](const WantedTensor& w) { return w.kind != StateKind::parameter; });
   const Manifest manifest =
@@ -175,13 +210,14 @@ std::optional<RunStart> Checkpointer::restore(const Job& job, const Executor& ex
 void Checkpointer::load_initial_weights(const Job& job, const Executor& executor, const Recipe& recipe,
                                         std::uint64_t seed) {
   const Recipe::Checkpoint& c = recipe.checkpoint;
-  if (!c.enable || !c.initial_load_path) {
+  if (!c.enable || !initial_path()) {
     spdlog::info("Weights: initialized from seed {}", seed);
     return;
   }
   load_from_initial_path(wanted_state(job, executor), false);
   fresh_ = false;
-  spdlog::info("Weights: loaded from {} (checkpoint.initial_load_path){}", *c.initial_load_path,
+  spdlog::info("Weights: loaded from {} (checkpoint.{}){}", *initial_path(),
+               c.initial_load_path ? "initial_load_path" : "initial_load_in_hf",
                c.initial_load_model_only ? "" : ", with optimizer state");
 }
 
@@ -246,12 +282,19 @@ void Checkpointer::after_step(const Job& job, const Executor& executor, const Ru
     SaveOptions options;
     options.model_only = last && recipe_.checkpoint.last_save_model_only;
     if (options.model_only) options.type = export_type(recipe_.checkpoint.export_dtype);
-    save({.run = state, .tensors = stored_state(job, executor)}, options);
+    const SaveResult saved = save({.run = state, .tensors = stored_state(job, executor)}, options);
+    if (last && recipe_.checkpoint.last_save_in_hf) export_saved(saved.path, options.type);
     saved_step_ = state.step;
   } catch (const UserError& error) {
     if (last || stopping) throw;
     log_failed_save(state.step, error);
   }
+}
+
+void Checkpointer::export_saved(const std::filesystem::path& checkpoint, StoredType type) const {
+  const std::filesystem::path folder = checkpoint.string() + "-hf";
+  export_checkpoint(checkpoint, folder, "", {.type = type, .replace = true, .hook = hook_});
+  spdlog::info("exported {}: a Hugging Face folder", folder.string());
 }
 
 SaveResult Checkpointer::save(const Snapshot& snapshot, SaveOptions options) {

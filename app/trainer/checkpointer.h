@@ -63,6 +63,9 @@ class Checkpointer {
   /// Both refuse another model; with `check_only` they read no tensors.
   std::optional<Restored> restore_from_folder(std::span<const WantedTensor> wanted, bool check_only);
   void load_from_initial_path(std::vector<WantedTensor> wanted, bool check_only);
+  /// checkpoint.initial_load_path, or where the weights of checkpoint.initial_load_in_hf are.
+  std::optional<std::string> initial_path() const;
+  void export_saved(const std::filesystem::path& checkpoint, StoredType type) const;
   /// Throws if the folder has steps after the one that the run would start at, by the recipe: the next
   /// restart would take those for its own.
   void refuse_later_steps() const;

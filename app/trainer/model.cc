@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "app/trainer/convert.h"
 #include "app/trainer/run_data.h"
 #include "app/trainer/sampler.h"
 #include "app/trainer/session.h"
@@ -12,6 +13,7 @@
 #include "engine/data/prepare.h"
 #include "engine/data/token_dataset.h"
 #include "engine/data/validation_set.h"
+#include "engine/huggingface/import.h"
 #include "engine/metrics/clock.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/base/error.h"
@@ -22,8 +24,19 @@ namespace {
 
 void load_weights(const TrainedModel& model, Session& session) {
   const std::vector<WantedTensor> wanted = wanted_state(session.job(), session.executor());
-  load_checkpoint(model.path, wanted);
+  if (is_foreign_model(model.path))
+    ForeignModel(model.path).load(wanted);
+  else
+    load_checkpoint(model.path, wanted);
   session.refresh();
+}
+
+/// A titan checkpoint, or the newest in a folder of them.
+void open_checkpoint(const std::filesystem::path& checkpoint, TrainedModel& model) {
+  model.path = newest_checkpoint(checkpoint);
+  const Manifest manifest = read_manifest(model.path);
+  model.step = manifest.run.step;
+  model.recipe = parse_recipe(manifest.run.recipe, (model.path / kManifestName).string() + ": recipe");
 }
 
 /// One program of a generation job: feeds tokens, returns logits of the last one.
@@ -67,16 +80,11 @@ class Feeder {
 TrainedModel open_trained_model(const std::filesystem::path& checkpoint, const std::string& tokenizer) {
   TrainedModel model;
   model.path = checkpoint;
-  if (!std::filesystem::exists(checkpoint / kManifestName)) {
-    const std::optional<CheckpointEntry> latest = latest_checkpoint(checkpoint);
-    if (!latest)
-      throw UserError(fmt::format("{} is neither a checkpoint (it has no {}) nor a folder with one",
-                                  checkpoint.string(), kManifestName));
-    model.path = latest->path;
+  if (is_foreign_model(checkpoint)) {
+    model.recipe = foreign_recipe(ForeignModel(checkpoint));
+  } else {
+    open_checkpoint(checkpoint, model);
   }
-  const Manifest manifest = read_manifest(model.path);
-  model.step = manifest.run.step;
-  model.recipe = parse_recipe(manifest.run.recipe, (model.path / kManifestName).string() + ": recipe");
   model.config = model_config(model.recipe);
   if (!tokenizer.empty()) model.recipe.model.tokenizer = tokenizer;
   model.tokenizer = recipe_tokenizer(model.recipe);
@@ -85,7 +93,7 @@ TrainedModel open_trained_model(const std::filesystem::path& checkpoint, const s
 }
 
 Generation generate(const TrainedModel& model, const std::string& prompt, const GenerateOptions& options,
-                    const std::function<void(std::int32_t)>& on_token) {
+                    const std::function<void(std::int32_t, std::span<const float>)>& on_token) {
   Generation result;
   if (const auto bos = model.tokenizer->bos()) result.prompt.push_back(*bos);
   model.tokenizer->encode(prompt, result.prompt);
@@ -112,7 +120,7 @@ Generation generate(const TrainedModel& model, const std::string& prompt, const 
     const std::int32_t token = sample(live, options.temperature, options.top_k, options.seed, n);
     if (token == model.tokenizer->eos()) break;
     result.output.push_back(token);
-    on_token(token);
+    on_token(token, logits);
     if (n + 1 < options.max_new_tokens) decode.feed(std::span(&token, 1), prompt_length + n, logits);
   }
   result.decode_seconds = steady_seconds() - start - result.prefill_seconds;

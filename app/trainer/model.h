@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace titan {
 
 class Tokenizer;
 
-/// A checkpoint folder ("…/step-100"), or a folder of checkpoints, of which the newest is meant.
+/// A checkpoint folder ("…/step-100"), a folder of checkpoints, of which the newest is meant, or a Hugging
+/// Face folder.
 struct TrainedModel {
   std::filesystem::path path;
   std::int64_t step = 0;
@@ -43,10 +45,11 @@ struct Generation {
   double prefill_seconds = 0, decode_seconds = 0;
 };
 
-/// Continues `prompt` until EOS or max_new_tokens. `on_token` sees each new token. The same seed gives the
+/// Continues `prompt` until EOS or max_new_tokens. `on_token` sees each new token and the
+/// logits it was chosen by. The same seed gives the
 /// same tokens.
 Generation generate(const TrainedModel& model, const std::string& prompt, const GenerateOptions& options,
-                    const std::function<void(std::int32_t)>& on_token);
+                    const std::function<void(std::int32_t token, std::span<const float> logits)>& on_token);
 
 struct Evaluation {
   double loss = 0;  ///< mean natural-log loss of a token

@@ -201,6 +201,12 @@ LoadParts parts_without(std::span<const std::string> exclude_from_loading) {
 Manifest load_checkpoint(const fs::path& checkpoint, std::span<const WantedTensor> wanted,
                          const LoadOptions& options) {
   Manifest manifest = read_manifest(checkpoint);
+  load_checkpoint(checkpoint, manifest, wanted, options);
+  return manifest;
+}
+
+void load_checkpoint(const fs::path& checkpoint, const Manifest& manifest,
+                     std::span<const WantedTensor> wanted, const LoadOptions& options) {
   const Work work = plan(checkpoint, manifest, wanted, options);
   if (options.check_only)
     for (const StoredFile& stored : manifest.files) check_file(checkpoint, stored);
@@ -211,7 +217,6 @@ Manifest load_checkpoint(const fs::path& checkpoint, std::span<const WantedTenso
     const auto& [place, parts] = *tasks[i];
     read_parts(checkpoint, manifest.files[place.first], place.second, parts, buffer);
   });
-  return manifest;
 }
 
 }  // namespace titan

@@ -47,6 +47,10 @@ struct LoadOptions {
 Manifest load_checkpoint(const std::filesystem::path& checkpoint, std::span<const WantedTensor> wanted,
                          const LoadOptions& options = {});
 
+/// The same with the manifest of `checkpoint` at hand.
+void load_checkpoint(const std::filesystem::path& checkpoint, const Manifest& manifest,
+                     std::span<const WantedTensor> wanted, const LoadOptions& options);
+
 struct Restored {
   std::filesystem::path path;
   Manifest manifest;

@@ -65,6 +65,16 @@ TensorEntry describe(const StateTensor& tensor, StoredType type) {
           covers_box(piece) ? piece.box.size : std::vector<int64_t>{piece.elements()}, 0, 0};
 }
 
+/// Elements [begin, begin + count) of a tensor: where they are, or read into `buffer`.
+std::span<const float> elements(const StateTensor& tensor, int64_t begin, int64_t count,
+                                std::vector<float>& buffer) {
+  if (tensor.data != nullptr) return {tensor.data + begin, static_cast<size_t>(count)};
+  TITAN_CHECK(tensor.read, "{} has no elements", tensor.piece.parameter);
+  buffer.resize(static_cast<size_t>(count));
+  tensor.read(begin, buffer);
+  return buffer;
+}
+
 /// `values` as they are stored: themselves, or encoded into `buffer`.
 std::span<const std::byte> stored_bytes(StoredType type, std::span<const float> values,
                                         std::vector<std::byte>& buffer) {
@@ -87,10 +97,11 @@ StoredFile write_rank_file(const fs::path& folder, int rank, const std::vector<S
                            {{"format", "titan"}, {"step", std::to_string(step)}}, options.hook);
   BlockHasher hasher(options.block_bytes);
   std::vector<std::byte> buffer;
+  std::vector<float> values;
   for (const StateTensor& tensor : tensors) {
     for (int64_t done = 0; done < tensor.piece.elements(); done += kChunkElements) {
       const int64_t count = std::min(kChunkElements, tensor.piece.elements() - done);
-      const auto bytes = stored_bytes(options.type, {tensor.data + done, static_cast<size_t>(count)}, buffer);
+      const auto bytes = stored_bytes(options.type, elements(tensor, done, count, values), buffer);
       hasher.update(bytes);
       writer.write(bytes);
     }

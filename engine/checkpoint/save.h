@@ -8,17 +8,23 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace titan {
 
-/// One stored tensor of this rank: piece.elements() consecutive floats in host memory.
+/// Gives elements [begin, begin + out.size()) of a tensor.
+using ReadElements = std::function<void(int64_t begin, std::span<float> out)>;
+
+/// One stored tensor of this rank: piece.elements() consecutive floats, in host memory or from `read`.
 struct StateTensor {
   Piece piece;
   StateKind kind = StateKind::parameter;
   const float* data = nullptr;
+  ReadElements read = {};  ///< where data is null: called in order, for a few MiB at a time
 };
 
 /// What a save writes. It only points to memory, which must not change meanwhile.

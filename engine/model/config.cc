@@ -61,6 +61,9 @@ void check_shape(const ModelConfig& c) {
           fmt::format("model.head_dim is {}; rotary embedding needs an even number", c.head_dim));
   require(c.n_heads % c.n_kv_heads == 0,
           fmt::format("model.n_heads {} is not a multiple of model.n_kv_heads {}", c.n_heads, c.n_kv_heads));
+  require(c.rope_scaling.low_freq_factor < c.rope_scaling.high_freq_factor,
+          fmt::format("model.rope_low_freq_factor {} is not below model.rope_high_freq_factor {}",
+                      c.rope_scaling.low_freq_factor, c.rope_scaling.high_freq_factor));
 }
 
 }  // namespace
@@ -115,10 +118,42 @@ ModelConfig model_config(const Recipe& recipe) {
   c.vocab_size = m.vocab_size.value_or(c.vocab_size);
   c.rope_theta = m.rope_theta.value_or(c.rope_theta);
   if (m.rope_scaling) c.rope_scaling = *m.rope_scaling == "none" ? RopeScaling{} : kLlama31;
+  if (c.rope_scaling != RopeScaling{}) {
+    RopeScaling& s = c.rope_scaling;
+    s.factor = static_cast<float>(m.rope_scaling_factor.value_or(s.factor));
+    s.low_freq_factor = static_cast<float>(m.rope_low_freq_factor.value_or(s.low_freq_factor));
+    s.high_freq_factor = static_cast<float>(m.rope_high_freq_factor.value_or(s.high_freq_factor));
+    s.original_length = m.rope_original_length.value_or(s.original_length);
+  }
   c.norm_eps = static_cast<float>(m.norm_eps.value_or(c.norm_eps));
   c.tie_embeddings = m.tie_embeddings.value_or(c.tie_embeddings);
   check_shape(c);
   return c;
+}
+
+double shortest_double(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
+
+void set_model(Recipe& recipe, const ModelConfig& c) {
+  Recipe::Model& m = recipe.model;
+  m.flavor = "custom";
+  m.dim = c.dim;
+  m.n_layers = c.n_layers;
+  m.n_heads = c.n_heads;
+  m.n_kv_heads = c.n_kv_heads;
+  m.head_dim = c.head_dim;
+  m.ffn_dim = c.ffn_dim;
+  m.vocab_size = c.vocab_size;
+  m.rope_theta = c.rope_theta;
+  m.norm_eps = shortest_double(c.norm_eps);
+  m.tie_embeddings = c.tie_embeddings;
+  const RopeScaling& s = c.rope_scaling;
+  const bool scaled = s != RopeScaling{};
+  m.rope_scaling = scaled ? "llama3" : "none";
+  if (!scaled) return;
+  m.rope_scaling_factor = shortest_double(s.factor);
+  m.rope_low_freq_factor = shortest_double(s.low_freq_factor);
+  m.rope_high_freq_factor = shortest_double(s.high_freq_factor);
+  m.rope_original_length = s.original_length;
 }
 
 std::vector<ParameterSpec> parameters(const ModelConfig& c) {

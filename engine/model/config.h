@@ -39,6 +39,12 @@ std::int64_t feed_forward_dim(std::int64_t dim, double multiplier, std::int64_t 
 /// impossible.
 ModelConfig model_config(const Recipe& recipe);
 
+/// The inverse: model.* keys of a custom flavor that give `config`.
+void set_model(Recipe& recipe, const ModelConfig& config);
+
+/// The double with the fewest digits that rounds to `value`: 1e-05, not 9.999999747378752e-06.
+double shortest_double(float value);
+
 /// Initial values of a parameter: N(mean, std), cut at `cutoff` standard deviations when positive; or all
 /// ones.
 struct Init {

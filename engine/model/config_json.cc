@@ -16,13 +16,13 @@ std::string to_json(const ModelConfig& c) {
   j["num_key_value_heads"] = c.n_kv_heads;
   j["head_dim"] = c.head_dim;
   j["vocab_size"] = c.vocab_size;
-  j["rms_norm_eps"] = c.norm_eps;
+  j["rms_norm_eps"] = shortest_double(c.norm_eps);
   j["rope_theta"] = c.rope_theta;
   if (c.rope_scaling != RopeScaling{})
     j["rope_scaling"] = {{"rope_type", "llama3"},
-                         {"factor", c.rope_scaling.factor},
-                         {"low_freq_factor", c.rope_scaling.low_freq_factor},
-                         {"high_freq_factor", c.rope_scaling.high_freq_factor},
+                         {"factor", shortest_double(c.rope_scaling.factor)},
+                         {"low_freq_factor", shortest_double(c.rope_scaling.low_freq_factor)},
+                         {"high_freq_factor", shortest_double(c.rope_scaling.high_freq_factor)},
                          {"original_max_position_embeddings", c.rope_scaling.original_length}};
   j["tie_word_embeddings"] = c.tie_embeddings;
   j["attention_bias"] = false;

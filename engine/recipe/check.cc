@@ -97,6 +97,9 @@ class Relations {
     if (c.last_save_in_hf && !c.last_save_model_only)
       blame("checkpoint.last_save_in_hf",
             "a Hugging Face folder holds only weights: set checkpoint.last_save_model_only");
+    if (c.initial_load_in_hf && !c.initial_load_model_only)
+      blame("checkpoint.initial_load_in_hf",
+            "a Hugging Face folder holds only weights: set checkpoint.initial_load_model_only");
   }
 
   void activation_checkpoint() {

@@ -67,6 +67,10 @@ struct Recipe {
     Optional<int64_t> vocab_size;
     Optional<double> rope_theta;
     Optional<std::string> rope_scaling;
+    Optional<double> rope_scaling_factor;  // these four: of rope_scaling "llama3"
+    Optional<double> rope_low_freq_factor;
+    Optional<double> rope_high_freq_factor;
+    Optional<int64_t> rope_original_length;
     Optional<double> norm_eps;
     Optional<bool> tie_embeddings;
   } model;
