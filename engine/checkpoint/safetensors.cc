@@ -76,7 +76,11 @@ TensorEntry parse_tensor(const std::string& path, const std::string& name, const
     fail_here("needs dtype, shape and data_offsets");
   const Json &dtype = json["dtype"], &shape = json["shape"], &offsets = json["data_offsets"];
   const auto type = dtype.is_string() ? stored_type(dtype.get<std::string>()) : std::nullopt;
-  if (!type) fail_here(fmt::format("dtype {} is not one of F32, BF16, F16, I32, I64, U8", dtype.dump()));
+  if (!dtype.is_string()) fail_here(fmt::format("dtype {} is not a name", dtype.dump()));
+  if (!type)  // the format has more types: the file may well be valid
+    throw UserError(fmt::format(
+        "{}: tensor {}: dtype {} is not one of F32, BF16, F16, I32, I64, U8, which titan reads; convert it",
+        path, name, dtype.dump()));
 
   TensorEntry entry{name, *type, {}, 0, 0};
   if (!shape.is_array()) fail_here(fmt::format("shape {} is not a list", shape.dump()));

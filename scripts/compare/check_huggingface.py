@@ -56,7 +56,8 @@ def report(what, ok, detail):
 def make(folder, v, seed):
     torch.manual_seed(seed)
     config = LlamaConfig(hidden_size=128, intermediate_size=320, num_hidden_layers=4, vocab_size=2048, head_dim=v["head_dim"], num_attention_heads=v["heads"],
-                         num_key_value_heads=v["kv"], tie_word_embeddings=v["tied"], max_position_embeddings=512, rms_norm_eps=1e-5, rope_parameters=v["rope"])
+                         num_key_value_heads=v["kv"], tie_word_embeddings=v["tied"], max_position_embeddings=512, rms_norm_eps=1e-5, rope_parameters=v["rope"],
+                         bos_token_id=2046, eos_token_id=2047)  # the tokenizer's
     model = LlamaForCausalLM(config)
     for name, p in model.named_parameters():
         p.data = (1 + 0.1 * torch.randn_like(p)) if "norm" in name else 0.12 * torch.randn_like(p)

@@ -42,8 +42,9 @@ def make(v, seed):
                          max_position_embeddings=256, rms_norm_eps=1e-5, rope_parameters=v["rope"], bos_token_id=BOS, eos_token_id=EOS)
     model = LlamaForCausalLM(config)
     for name, p in model.named_parameters():
-        p.data = (1 + 0.1 * torch.randn_like(p)) if "norm" in name else 0.5 * torch.randn_like(p)
-    return model.to(v["dtype"])
+        values = (1 + 0.1 * torch.randn_like(p)) if "norm" in name else 0.5 * torch.randn_like(p)
+        p.data = values.to(v["dtype"])  # model.to() would round the rotary frequencies too
+    return model
 
 
 @torch.no_grad()
@@ -103,6 +104,7 @@ def main(folder):
                 break
         else:
             raise SystemExit(f"{variant}: no seed whose greedy tokens are beyond doubt")
+        stored.config.dtype = v["dtype"]
         stored.save_pretrained(folder / variant, max_shard_size=v["shard"])
         loss, count = mean_loss(model)
         facts[variant] = dict(seed=seed, greedy=tokens, gap=gap, loss=loss, loss_tokens=count, head_dim=v["head_dim"])

@@ -109,7 +109,7 @@ TEST_CASE("perplexity is transformers'") {
   }
 }
 
-TEST_CASE("import then export gives the same bytes, through a checkpoint that verifies") {
+TEST_CASE("import then export gives the same bytes through a checkpoint that verifies") {
   const TempDir temp;
   for (const auto& [name, dtype] :
        {std::pair{"sharded", "float32"}, {"scaled", "bfloat16"}, {"tied", "float16"}}) {
@@ -120,7 +120,7 @@ TEST_CASE("import then export gives the same bytes, through a checkpoint that ve
     const Run run =
         succeed({"checkpoint", "export", checkpoint, out.string(), "--dtype", dtype, "--tokenizer",
                  std::string(TITAN_TEST_DATA) + "/tokenizer/gpt2_small", "--max-shard-size", "20KB"});
-    CHECK_THAT(run.err, Contains("Exporting") && Contains("100%"));
+    CHECK_THAT(run.err, Contains("Exporting done"));
     CHECK(tensors_of(out) == tensors_of(golden(name)));
     const nlohmann::json config = nlohmann::json::parse(std::ifstream(out / "config.json"));
     CHECK(config["max_position_embeddings"] == 256);
