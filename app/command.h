@@ -26,6 +26,7 @@ class Subcommand {
 
 std::unique_ptr<Subcommand> make_train_command();
 std::unique_ptr<Subcommand> make_plan_command();
+std::unique_ptr<Subcommand> make_bench_command();
 std::unique_ptr<Subcommand> make_data_command();
 std::unique_ptr<Subcommand> make_checkpoint_command();
 std::unique_ptr<Subcommand> make_generate_command();
@@ -39,6 +40,9 @@ class RecipeArguments {
   void add_to(CLI::App& command);
   /// Throws UsageError with all that is wrong.
   Recipe load() const;
+  /// Throws UsageError when there is none.
+  const std::string& path() const;
+  std::vector<std::string> overrides() const;  ///< "--section.key=value"
 
  private:
   std::string path_;

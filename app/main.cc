@@ -22,6 +22,7 @@ Exit run(int argc, char** argv) {
   std::vector<std::unique_ptr<Subcommand>> commands;
   commands.push_back(make_train_command());
   commands.push_back(make_plan_command());
+  commands.push_back(make_bench_command());
   commands.push_back(make_data_command());
   commands.push_back(make_checkpoint_command());
   commands.push_back(make_generate_command());

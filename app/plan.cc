@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "app/command.h"
+#include "app/trainer/fit_report.h"
 #include "app/trainer/session.h"
+#include "engine/metrics/memory.h"
 #include "engine/model/config.h"
 #include "engine/profile/profile.h"
 #include "engine/profile/trace.h"
@@ -11,6 +13,7 @@
 #include "engine/recipe/recipe.h"
 #include "kernels/cost/machine.h"
 #include "parallelism/compile.h"
+#include "parallelism/planner/fit.h"
 
 namespace titan {
 namespace {
@@ -22,6 +25,10 @@ class PlanCommand final : public Subcommand {
         app.add_subcommand("plan", "Show a recipe's parameters, FLOPs and memory, without running it");
     recipe_.add_to(*command);
     command->add_flag("--json", json_, "One JSON object");
+    command->add_option(
+        "--fit", fit_,
+        "Find the largest batch and the fastest activation checkpointing that fit into this memory "
+        "(24GiB), or into what is free here (auto)");
     command->add_flag("--dump", dump_, "Print the step program, a line a node");
     command->add_flag("--unroll", unroll_,
                       "With --dump: the whole step, with micro-batches, slots and waits");
@@ -38,6 +45,7 @@ class PlanCommand final : public Subcommand {
     const Recipe recipe = recipe_.load();
     report_keys(recipe);
     const Machine machine = local_machine(recipe);
+    if (!fit_.empty()) return run_fit(recipe, machine);
     const Job job = compile(recipe, Mesh(), machine);
     if ((dump_ || !trace_.empty()) && !job.has(program_))
       throw UsageError(fmt::format("--program {}: this recipe has no such program", program_));
@@ -61,6 +69,13 @@ class PlanCommand final : public Subcommand {
   }
 
  private:
+  Exit run_fit(const Recipe& recipe, const Machine& machine) const {
+    const std::int64_t bytes = fit_ == "auto" ? machine_memory().available : parse_memory(fit_);
+    const std::vector<FitCandidate> candidates = fit(recipe, Mesh(), machine, bytes);
+    fmt::print("{}", json_ ? fit_json(candidates, bytes) : fit_report(candidates, bytes));
+    return best_fit(candidates) == nullptr ? Exit::failed : Exit::ok;
+  }
+
   /// What becomes of the recipe's keys. One that cannot be trained yet still has a model to count: as one
   /// rank, and said so.
   static void report_keys(const Recipe& recipe) {
@@ -74,7 +89,7 @@ class PlanCommand final : public Subcommand {
 
   RecipeArguments recipe_;
   bool json_ = false, dump_ = false, unroll_ = false;
-  std::string program_ = "train", trace_;
+  std::string program_ = "train", trace_, fit_;
 };
 
 }  // namespace

@@ -23,13 +23,22 @@ std::vector<std::string> join_values(const std::vector<std::string>& words) {
 
 void RecipeArguments::add_to(CLI::App& command) {
   command_ = &command;
-  command.add_option("recipe", path_, "The recipe, a TOML file")->required();
+  command.add_option("recipe", path_, "The recipe, a TOML file");
   command.allow_extras();
   command.footer([] {
     return "Every key of the recipe can be set as --section.key=value. The keys:\n\n" + help_text();
   });
 }
 
-Recipe RecipeArguments::load() const { return load_recipe(path_, join_values(command_->remaining())); }
+Recipe RecipeArguments::load() const { return load_recipe(path(), overrides()); }
+
+const std::string& RecipeArguments::path() const {
+  if (path_.empty())
+    throw UsageError(
+        fmt::format("{}: RECIPE is required; `titan {} --help`", command_->get_name(), command_->get_name()));
+  return path_;
+}
+
+std::vector<std::string> RecipeArguments::overrides() const { return join_values(command_->remaining()); }
 
 }  // namespace titan

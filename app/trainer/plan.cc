@@ -7,44 +7,16 @@
 
 #include "engine/metrics/flops.h"
 #include "engine/model/config.h"
+#include "engine/profile/profile.h"
 #include "engine/program/job.h"
-#include "engine/program/order.h"
 #include "engine/recipe/recipe.h"
-#include "kernels/cost/cost.h"
 #include "kernels/cost/machine.h"
 
 namespace titan {
 namespace {
 
-double model_flops(const Recipe& recipe, const ModelConfig& c) {
-  return flops_per_token({.parameters = parameter_count(c),
-                          .embedding_parameters = embedding_parameter_count(c),
-                          .layers = c.n_layers,
-                          .heads = c.n_heads,
-                          .head_dim = c.head_dim},
-                         recipe.training.seq_len);
-}
-
 std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{:>16} B  {:>9.3f} GiB", bytes, static_cast<double>(bytes) / (1 << 30));
-}
-
-struct Totals {
-  std::int64_t nodes = 0, flops = 0;
-  double seconds = 0;
-};
-
-/// Of one run of the program's timeline, every micro-batch counted.
-Totals totals(const Program& program, const Machine& machine) {
-  Totals t;
-  for (const TimelineStep& step : program.timeline)
-    for (const Node& node : program.segments[static_cast<std::size_t>(step.segment)].nodes) {
-      const Cost c = cost(node.op, machine);
-      ++t.nodes;
-      t.flops += c.flops;
-      t.seconds += c.seconds;
-    }
-  return t;
 }
 
 std::string role_lines(const std::array<std::int64_t, kRoles>& by_role, const char* indent) {
@@ -65,6 +37,15 @@ nlohmann::json role_json(const std::array<std::int64_t, kRoles>& by_role) {
 
 }  // namespace
 
+double model_flops(const Recipe& recipe, const ModelConfig& c) {
+  return flops_per_token({.parameters = parameter_count(c),
+                          .embedding_parameters = embedding_parameter_count(c),
+                          .layers = c.n_layers,
+                          .heads = c.n_heads,
+                          .head_dim = c.head_dim},
+                         recipe.training.seq_len);
+}
+
 std::string plan_report(const Recipe& recipe, const ModelConfig& config, const Job& job,
                         const Machine& machine) {
   const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
@@ -79,7 +60,7 @@ std::string plan_report(const Recipe& recipe, const ModelConfig& config, const J
   for (std::size_t i = 0; i < job.programs.size(); ++i) {
     const Program& program = job.programs[i];
     const TransientReport& t = device.programs[i];
-    const Totals sum = totals(program, machine);
+    const ProgramTotals sum = totals(program, machine);
     text += fmt::format("program {}: {} nodes run, {:.4g} FLOPs, predicted {:.3f} s on {}\n", program.name,
                         sum.nodes, static_cast<double>(sum.flops), sum.seconds, machine.name);
     text += fmt::format("  transient        {}\n", bytes_text(t.bytes)) + role_lines(t.by_role, "    ");
@@ -102,7 +83,7 @@ std::string plan_json(const Recipe& recipe, const ModelConfig& config, const Job
   plan["host_arena_bytes"] = host.arena_bytes;
   plan["host_persistent_by_role"] = role_json(host.persistent_by_role);
   for (std::size_t i = 0; i < job.programs.size(); ++i) {
-    const Totals sum = totals(job.programs[i], machine);
+    const ProgramTotals sum = totals(job.programs[i], machine);
     plan["programs"][job.programs[i].name] = {{"transient_bytes", device.programs[i].bytes},
                                               {"largest_live_set_bytes", device.programs[i].lower_bound},
                                               {"transient_by_role", role_json(device.programs[i].by_role)},

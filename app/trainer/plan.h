@@ -11,6 +11,9 @@ struct Machine;
 struct ModelConfig;
 struct Recipe;
 
+/// FLOPs that training on one token costs, as MFU counts them.
+double model_flops(const Recipe& recipe, const ModelConfig& config);
+
 /// For people.
 std::string plan_report(const Recipe& recipe, const ModelConfig& config, const Job& job,
                         const Machine& machine);

@@ -42,6 +42,20 @@ double held_by(const Program& program, std::span<const CommandTime> times, Lane 
   return held;
 }
 
+ProgramTotals totals(const Program& program, const Machine& machine) {
+  ProgramTotals t;
+  for (const TimelineStep& step : program.timeline)
+    for (const Node& node : program.segments[static_cast<std::size_t>(step.segment)].nodes) {
+      const Cost c = cost(node.op, machine);
+      ++t.nodes;
+      t.flops += c.flops;
+      t.seconds += c.seconds;
+      if (const auto* gemm = std::get_if<Gemm>(&node.op))
+        (gemm->a.dtype == DType::bf16 ? t.gemm_flops_bf16 : t.gemm_flops_f32) += c.flops;
+    }
+  return t;
+}
+
 std::vector<OpShare> share_by_op(const Program& program, std::span<const CommandTime> times,
                                  const Machine& machine) {
   const std::vector<Occurrence> occurrences = unroll(program);

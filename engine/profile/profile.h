@@ -1,6 +1,7 @@
 // Where the time of a program goes: measured by a backend, or predicted from the costs of its nodes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,14 @@ std::vector<CommandTime> predict(const Program& program, const Machine& machine)
 
 /// Seconds that the compute lane stood still just before nodes that wait for `lane`.
 double held_by(const Program& program, std::span<const CommandTime> times, Lane lane);
+
+/// One run of a program's timeline, every micro-batch counted; seconds are the costs' sum.
+struct ProgramTotals {
+  std::int64_t nodes = 0, flops = 0;
+  double seconds = 0;
+  std::int64_t gemm_flops_bf16 = 0, gemm_flops_f32 = 0;  ///< of the matrix products, by their inputs
+};
+ProgramTotals totals(const Program& program, const Machine& machine);
 
 /// All nodes of one operation.
 struct OpShare {
