@@ -33,10 +33,11 @@ void RecipeArguments::add_to(CLI::App& command) {
 Recipe RecipeArguments::load() const { return load_recipe(path(), overrides()); }
 
 const std::string& RecipeArguments::path() const {
-  if (path_.empty())
-    throw UsageError(
-        fmt::format("{}: RECIPE is required; `titan {} --help`", command_->get_name(), command_->get_name()));
-  return path_;
+  if (!path_.empty()) return path_;
+  std::string name;  // "titan bench ops"
+  for (const CLI::App* app = command_; app != nullptr; app = app->get_parent())
+    name = app->get_name() + (name.empty() ? "" : " ") + name;
+  throw UsageError(fmt::format("RECIPE is required; see {} --help", name));
 }
 
 std::vector<std::string> RecipeArguments::overrides() const { return join_values(command_->remaining()); }

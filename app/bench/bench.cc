@@ -88,6 +88,7 @@ struct Planned {
   double tokens_per_step = 0, flops_per_token = 0;
   ProgramTotals totals;
   int threads = 0;
+  std::string device;
   std::vector<double> samples;  ///< seconds of measured steps
 };
 
@@ -112,6 +113,7 @@ Planned plan(const BenchOptions& options, const std::vector<Sweep>& sweeps,
     const Job job = compile(p.recipe, Mesh(), machine);
     const StepShape shape = training_shape(p.recipe, Mesh());
     p.threads = machine.threads;
+    p.device = machine.name;
     p.totals = totals(job.program("train"), machine);
     p.tokens_per_step = static_cast<double>(shape.tokens() * shape.micro_batches);
     p.flops_per_token = model_flops(p.recipe, model_config(p.recipe));
@@ -294,7 +296,7 @@ class Bench {
     t.step_seconds = spread(p.samples);
     t.tokens_per_second = p.tokens_per_step / t.step_seconds.median;
     t.tflops = tflops(p.flops_per_token, t.tokens_per_second);
-    t.mfu = mfu(p.flops_per_token, t.tokens_per_second, peak_flops("cpu"));
+    t.mfu = mfu(p.flops_per_token, t.tokens_per_second, peak_flops(p.device));
     double gemm_seconds = 0;
     for (const auto& [dtype, flops] :
          {std::pair{DType::bf16, p.totals.gemm_flops_bf16}, std::pair{DType::f32, p.totals.gemm_flops_f32}})

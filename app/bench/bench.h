@@ -26,7 +26,7 @@ struct BenchOptions {
 /// swept keys and for those that a bench sets itself.
 BenchReport run_bench(const BenchOptions& options, FunctionRef<bool()> stop);
 
-/// 0 when a combination ran, else 1.
+/// Whether a combination was measured.
 bool any_ran(const BenchReport& report);
 
 }  // namespace titan

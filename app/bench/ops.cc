@@ -34,16 +34,19 @@ std::string attention_shape(const AttentionShape& s, const Operand& q, const Ope
 std::string shape_text(const Op& op) {
   if (const auto* g = std::get_if<Gemm>(&op)) {
     const bool widens = g->c.dtype != g->a.dtype;
-    return fmt::format("{} x {} {}{}", dimensions(g->a, g->transpose_a), dimensions(g->b, g->transpose_b),
-                       to_string(g->a.dtype), widens ? fmt::format(" to {}", to_string(g->c.dtype)) : "");
+    return fmt::format("{} x {} {}{} {}{}", dimensions(g->a, g->transpose_a),
+                       dimensions(g->b, g->transpose_b), to_string(g->a.dtype),
+                       widens ? fmt::format(" to {}", to_string(g->c.dtype)) : "", g->transpose_a ? 'T' : 'N',
+                       g->transpose_b ? 'T' : 'N');
   }
   if (const auto* a = std::get_if<Attention>(&op)) return attention_shape(a->shape, a->q, a->k);
   if (const auto* a = std::get_if<AttentionGrad>(&op)) return attention_shape(a->shape, a->q, a->k);
+  const auto* rope = std::get_if<Rope>(&op);
   std::string text;
   for_each_operand(op, [&](const Operand& o, Access, std::string_view name) {
     if (text.empty()) text = fmt::format("{} {} {}", name, dimensions(o), to_string(o.dtype));
   });
-  return text;
+  return rope != nullptr && rope->inverse ? text + " inverse" : text;
 }
 
 /// All that makes two nodes the same work.
@@ -116,7 +119,9 @@ std::vector<OpTime> times_by_shape(const Program& program, std::span<const std::
   }
   std::vector<OpTime> times;
   for (auto& [key, group] : groups) {
-    group.time.seconds = spread(group.by_step).median;
+    const Spread of_steps = spread(group.by_step);
+    group.time.seconds = of_steps.median;
+    group.time.fastest = of_steps.min;
     times.push_back(std::move(group.time));
   }
   std::stable_sort(times.begin(), times.end(),
@@ -161,29 +166,33 @@ std::string ops_table(const OpsReport& report, std::string_view filter) {
   std::size_t width = 5;
   for (const OpTime& op : report.ops)
     if (holds(op, filter)) width = std::max(width, op.shape.size());
-  std::string text = fmt::format("{:<18} {:<{}} {:>5} {:>10} {:>6} {:>9} {:>7} {:>8}\n", "operation", "shape",
-                                 width, "count", "a step", "share", "GFLOP/s", "GB/s", "of floor");
-  for (const OpTime& op : report.ops)
-    if (holds(op, filter))
-      text +=
-          fmt::format("{:<18} {:<{}} {:>5} {:>10} {:>5.1f}% {:>9.1f} {:>7.1f} {:>7.0f}%\n", op.op, op.shape,
-                      width, op.count, seconds_text(op.seconds), 100 * op.seconds / report.step_seconds,
-                      per_second(op.flops, op.seconds) * 1e-9, per_second(op.bytes, op.seconds) * 1e-9,
-                      100 * per_second(op.floor_seconds, op.seconds));
-  double sum = 0, floor = 0;
+  std::string text =
+      fmt::format("{:<18} {:<{}} {:>5} {:>9} {:>6} {:>9} {:>8} {:>7} {:>8}\n", "operation", "shape", width,
+                  "count", "median", "share", "fastest", "GFLOP/s", "GB/s", "of floor");
+  double median = 0, fastest = 0, floor = 0;
   for (const OpTime& op : report.ops) {
-    sum += op.seconds;
+    median += op.seconds;
+    fastest += op.fastest;
     floor += op.floor_seconds;
   }
-  text += fmt::format("\nstep: {} (median of {}), of it in operations {}, their floor {} ({:.0f} %)\n",
-                      seconds_text(report.step_seconds), report.steps, seconds_text(sum), seconds_text(floor),
-                      100 * per_second(floor, sum));
+  for (const OpTime& op : report.ops)
+    if (holds(op, filter))
+      text += fmt::format("{:<18} {:<{}} {:>5} {:>9} {:>5.1f}% {:>9} {:>8.1f} {:>7.1f} {:>7.0f}%\n", op.op,
+                          op.shape, width, op.count, seconds_text(op.seconds), 100 * op.seconds / median,
+                          seconds_text(op.fastest), per_second(op.flops, op.fastest) * 1e-9,
+                          per_second(op.bytes, op.fastest) * 1e-9,
+                          100 * per_second(op.floor_seconds, op.fastest));
+  text += fmt::format(
+      "\nstep: {} (median of {}); its operations: {} at their medians, {} at their fastest, floor {} "
+      "({:.0f} %)\n",
+      seconds_text(report.step_seconds), report.steps, seconds_text(median), seconds_text(fastest),
+      seconds_text(floor), 100 * per_second(floor, fastest));
   return text +
          fmt::format(
-             "measured here on {} threads: {:.0f} GFLOP/s f32 and {:.0f} GFLOP/s bf16 products, {:.1f} "
+             "measured here on {} thread{}: {:.0f} GFLOP/s f32 and {:.0f} GFLOP/s bf16 products, {:.1f} "
              "GB/s of memory\n",
-             report.threads, report.flops_f32 * 1e-9, report.flops_bf16 * 1e-9,
-             report.bytes_per_second * 1e-9);
+             report.threads, report.threads == 1 ? "" : "s", report.flops_f32 * 1e-9,
+             report.flops_bf16 * 1e-9, report.bytes_per_second * 1e-9);
 }
 
 std::string ops_json(const OpsReport& report, std::string_view filter) {
@@ -201,6 +210,7 @@ std::string ops_json(const OpsReport& report, std::string_view filter) {
                              {"shape", op.shape},
                              {"count", op.count},
                              {"seconds", op.seconds},
+                             {"fastest_seconds", op.fastest},
                              {"flops", op.flops},
                              {"bytes", op.bytes},
                              {"floor_seconds", op.floor_seconds}});

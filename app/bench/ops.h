@@ -18,9 +18,10 @@ struct Recipe;
 /// All nodes of a step with the same operation and shapes. Sums over the step's `count` of them.
 struct OpTime {
   std::string op;     ///< "gemm"
-  std::string shape;  ///< "[1024 x 256] x [256 x 704] bf16"
+  std::string shape;  ///< "[1024 x 256] x [256 x 704] bf16 NT"
   int count = 0;
   double seconds = 0;  ///< median over steps
+  double fastest = 0;  ///< of the steps
   double flops = 0, bytes = 0;
   double floor_seconds = 0;  ///< max(flops / peak, bytes / bandwidth), what a perfect kernel would take
 };
@@ -42,7 +43,8 @@ struct OpsReport {
 /// data and no tokenizer. Throws UserError when the recipe cannot run here.
 OpsReport bench_ops(const Recipe& recipe, int steps);
 
-/// A line an operation whose name or shape holds `filter`, then the measured speeds.
+/// A line an operation whose name or shape holds `filter`, then the measured speeds. Rates are those of the
+/// fastest step.
 std::string ops_table(const OpsReport& report, std::string_view filter);
 std::string ops_json(const OpsReport& report, std::string_view filter);
 

@@ -8,7 +8,7 @@
 namespace titan {
 namespace {
 
-constexpr double kWidth = 760;
+constexpr double kWidth = 960;
 
 double largest(const Chart& chart) {
   double most = 0;
@@ -118,12 +118,13 @@ std::string line_chart(const Chart& chart) {
     svg += text_at(x(i), kBottom + 20, "middle", "tick", chart.labels[i]);
   svg += text_at((kLeft + kRight) / 2, kBottom + 42, "middle", "label", chart.x_title);
 
-  std::size_t order = 0;
+  // Marks of several series that have no value there stand side by side.
+  const auto marked = static_cast<double>(std::count_if(chart.series.begin(), chart.series.end(),
+                                                        [](const ChartSeries& s) { return !s.secondary; }));
+  double order = 0;
   for (const ChartSeries& s : chart.series) {
     svg += path(s, x, y);
-    // Marks of several series that have no value there stand side by side.
-    const double aside =
-        14 * (static_cast<double>(order++) - 0.5 * static_cast<double>(chart.series.size() - 1));
+    const double aside = 14 * (order++ - 0.5 * (marked - 1));
     for (std::size_t i = 0; i < count; ++i) {
       if (const auto& p = s.points[i]) {
         if (p->high > p->low)
@@ -144,7 +145,7 @@ std::string line_chart(const Chart& chart) {
 }
 
 std::string bar_chart(const Chart& chart) {
-  constexpr double kBar = 12, kLabel = 20, kSpace = 14, kLeft = 2, kRight = kWidth - 150;
+  constexpr double kBar = 14, kLabel = 20, kSpace = 14, kLeft = 2, kRight = kWidth - 150;
   const double most = largest(chart);
   const double row = kLabel + kBar * static_cast<double>(chart.series.size()) + kSpace;
   std::string svg = begin_svg(chart, row * static_cast<double>(chart.labels.size()) + 4);
@@ -166,9 +167,9 @@ std::string bar_chart(const Chart& chart) {
           svg += line(from, top + kBar / 2 - 1, to, top + kBar / 2 - 1, "error");
           end = std::max(end, to);
         }
-        svg += text_at(end + 6, top + 9, "start", "tick", chart_number(p->value) + " " + chart.unit);
+        svg += text_at(end + 6, top + 10, "start", "tick", chart_number(p->value) + " " + chart.unit);
       } else if (i < s.gaps.size() && !s.gaps[i].empty()) {
-        svg += text_at(kLeft, top + 9, "start", "tick", s.gaps[i]);
+        svg += text_at(kLeft, top + 10, "start", "tick", s.gaps[i]);
       }
       top += kBar;
     }

@@ -23,15 +23,15 @@ constexpr const char* kStyle = R"(
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 32px 20px 64px; }
+main { max-width: 1240px; margin: 0 auto; padding: 32px 20px 64px; }
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 10px; }
 .sub { color: var(--soft); margin: 0 0 24px; }
 section { background: var(--card); border: 1px solid var(--grid); border-radius: 10px; padding: 18px 20px; margin: 0 0 18px; }
 .tiles { display: flex; flex-wrap: wrap; gap: 12px; margin: 0 0 18px; }
 .tile { flex: 1 1 190px; background: var(--card); border: 1px solid var(--grid); border-radius: 10px; padding: 12px 16px; }
-.tile b { display: block; font-size: 24px; line-height: 1.3; font-variant-numeric: tabular-nums; }
+.tile b { display: block; font-size: 22px; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tile span { color: var(--soft); font-size: 13px; overflow-wrap: anywhere; }
-svg { display: block; width: 100%; height: auto; } svg text { font-family: inherit; }
+svg { display: block; width: 100%; min-width: 620px; height: auto; } svg text { font-family: inherit; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 0 0 8px; padding: 0; list-style: none; font-size: 13px; }
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px; vertical-align: -1px; background: currentColor; }
 .hint { color: var(--soft); font-size: 13px; margin: 8px 0 0; }
@@ -45,8 +45,8 @@ svg { display: block; width: 100%; height: auto; } svg text { font-family: inher
 .c4 { color: var(--c4); } .c5 { color: var(--c5); } .c6 { color: var(--c6); } .c7 { color: var(--c7); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
-th, td { padding: 6px 10px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--grid); }
-th { color: var(--soft); font-weight: 600; vertical-align: bottom; } th.text, td.text { text-align: left; }
+th, td { padding: 6px 8px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--grid); }
+th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; } th.text, td.text { text-align: left; }
 th .section { display: block; font-weight: 400; }
 tr.best td { font-weight: 600; } .ok { color: var(--good); } .bad { color: var(--bad); }
 td.message { white-space: normal; text-align: left; overflow-wrap: anywhere; color: var(--soft); }
@@ -168,9 +168,10 @@ std::string legend(const Layout& layout) {
 }
 
 std::string chart_section(const Chart& chart, const Layout& layout, const std::string& hint) {
-  return fmt::format("<section><h2>{}</h2>\n{}{}<p class=\"hint\">{}</p></section>\n",
-                     html_escaped(chart.title), legend(layout),
-                     layout.lines ? line_chart(chart) : bar_chart(chart), html_escaped(hint));
+  return fmt::format(
+      "<section><h2>{}</h2>\n{}<div class=\"scroll\">{}</div><p class=\"hint\">{}</p></section>\n",
+      html_escaped(chart.title), legend(layout), layout.lines ? line_chart(chart) : bar_chart(chart),
+      html_escaped(hint));
 }
 
 std::string throughput_section(const BenchReport& report, const Layout& layout) {
@@ -194,13 +195,21 @@ std::string throughput_section(const BenchReport& report, const Layout& layout) 
   return chart_section(
       chart, layout,
       fmt::format("Higher is better. {}: the median step; {}: the middle half of the steps.{}",
-                  lines ? "Points" : "Bars", lines ? "shades" : "black lines",
+                  lines ? "Points" : "Bars", lines ? "shades" : "thin lines",
                   lines ? " A cross: it did not run." : ""));
 }
 
+constexpr std::int64_t kMostBeyond = 3;
+
 std::string memory_section(const BenchReport& report, const Layout& layout) {
-  std::int64_t most = 0;
-  for (const Trial& t : report.trials) most = std::max({most, t.predicted_bytes, t.peak_resident_bytes});
+  // Plans far beyond what ran would flatten everything else; the table has them.
+  const auto peak = [](const Trial& t) { return t.status == Trial::Status::ok ? t.peak_resident_bytes : 0; };
+  std::int64_t ran = 0, most = 0;
+  for (const Trial& t : report.trials) ran = std::max(ran, peak(t));
+  const auto planned = [&](const Trial& t) {
+    return ran > 0 && t.predicted_bytes > kMostBeyond * ran ? 0 : t.predicted_bytes;
+  };
+  for (const Trial& t : report.trials) most = std::max({most, planned(t), peak(t)});
   if (most == 0) return "";
   const bool gib = most >= std::int64_t{1} << 30;
   const double unit = gib ? 1 << 30 : 1 << 20;
@@ -215,15 +224,14 @@ std::string memory_section(const BenchReport& report, const Layout& layout) {
     return ChartPoint{value, value, value, fmt::format("{} {} ({} B)", what, memory_text(bytes), bytes)};
   };
   add_series(chart, report, layout, false,
-             [&](const Trial& t) { return point(t.peak_resident_bytes, "peak of the process"); });
-  add_series(chart, report, layout, true,
-             [&](const Trial& t) { return point(t.predicted_bytes, "planned"); });
+             [&](const Trial& t) { return point(peak(t), "peak of the process"); });
+  add_series(chart, report, layout, true, [&](const Trial& t) { return point(planned(t), "planned"); });
   return chart_section(chart, layout,
                        layout.lines
                            ? "Solid: the largest resident memory of the process. Dashed: what the plan "
-                             "gives the arena; it is known also where nothing ran."
+                             "gives the arena; known also where nothing ran."
                            : "Full bars: the largest resident memory of the process. Pale bars: what the "
-                             "plan gives the arena; it is known also where nothing ran.");
+                             "plan gives the arena; known also where nothing ran.");
 }
 
 const Trial* fastest(const BenchReport& report) {

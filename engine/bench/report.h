@@ -40,7 +40,7 @@ struct BenchReport {
   std::vector<Trial> trials;
 };
 
-/// "step 0.123 s" in the unit that suits.
+/// "1.25 s", "12.3 ms": in the unit that suits.
 std::string seconds_text(double seconds);
 /// "1.25 GiB", "640 MiB".
 std::string memory_text(std::int64_t bytes);

@@ -133,7 +133,7 @@ TEST_CASE("a run that dies is one line of a bench") {
 
 TEST_CASE("a signal ends a bench, which tells what is done") {
   const TempDir folder;
-  Running running(bench(folder, {"--sweep", "training.global_batch_size=4,400000", "--steps=20", "--warmup=0",
+  Running running(bench(folder, {"--sweep", "training.global_batch_size=4,20000", "--steps=20", "--warmup=0",
                                  "--json=" + (folder / "b.json").string()}));
   REQUIRE(running.wait_for("1/2 training.global_batch_size=4: step", 60));
   running.signal(SIGINT);

@@ -1,5 +1,8 @@
 #include "engine/bench/html.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 using namespace titan;
@@ -17,9 +20,9 @@ std::string malformed(const std::string& html) {
     const std::string tag = html.substr(at + 1, end - at - 1);
     const std::string name =
         tag.substr(tag[0] == '/' ? 1 : 0, tag.find_first_of(" /\n", 1) - (tag[0] == '/' ? 1 : 0));
-    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0) return "quotes in " + tag;
+    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0) return fmt::format("quotes in {}", tag);
     if (tag[0] == '/') {
-      if (open.empty() || open.back() != tag.substr(1)) return "</" + tag.substr(1) + "> closes nothing";
+      if (open.empty() || open.back() != tag.substr(1)) return fmt::format("{} closes nothing", tag);
       open.pop_back();
     } else if (tag.back() != '/') {
       open.push_back(name);
@@ -30,9 +33,9 @@ std::string malformed(const std::string& html) {
     const std::string entity = html.substr(and_at, 6);
     if (!entity.starts_with("&amp;") && !entity.starts_with("&lt;") && !entity.starts_with("&gt;") &&
         !entity.starts_with("&quot;"))
-      return "a raw & at " + entity;
+      return fmt::format("a raw & at {}", entity);
   }
-  return open.empty() ? "" : open.back() + " is not closed";
+  return open.empty() ? "" : fmt::format("{} is not closed", open.back());
 }
 
 int count_of(const std::string& text, const std::string& what) {
@@ -99,17 +102,17 @@ TEST_CASE("words, single points and too many lines give bars") {
   }
   BenchReport many = report({"a.n", "a.word"}, {});
   for (const char* n : {"1", "2"})
-    for (int i = 0; i < 9; ++i) many.trials.push_back(trial({n, "w" + std::to_string(i)}, 10 + i));
+    for (int i = 0; i < 9; ++i) many.trials.push_back(trial({n, fmt::format("w{}", i)}, 10 + i));
   CHECK(count_of(bench_html(many), "<rect") == 3 * 18);
 }
 
 TEST_CASE("numbers are ordered as numbers") {
   const std::string html = bench_html(report({"a.n"}, {trial({"16"}, 3), trial({"2"}, 1), trial({"8"}, 2)}));
   const auto at = [&](const char* label) {
-    return html.find(std::string("class=\"tick\">") + label + "</text>");
+    return html.find(fmt::format("class=\"tick\">{}</text>", label));
   };
-  CHECK(at("2") < html.find("class=\"tick\">8</text>"));
-  CHECK(html.find("class=\"tick\">8</text>") < html.find("class=\"tick\">16</text>"));
+  CHECK(at("2") < at("8"));
+  CHECK(at("8") < at("16"));
 }
 
 TEST_CASE("reports of nothing, and of nothing that ran, are pages too") {

@@ -1,5 +1,6 @@
 #include "engine/bench/report.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>

@@ -32,6 +32,6 @@ TEST_CASE("combinations are the product, the last sweep changing fastest") {
   const std::vector<Sweep> twice{{"a.x", {"1"}}, {"a.x", {"2"}}};
   CHECK_THROWS_AS(combinations(twice), UsageError);
   std::vector<Sweep> huge;
-  for (int i = 0; i < 60; ++i) huge.push_back({"a.k" + std::to_string(i), {"1", "2"}});
+  for (int i = 0; i < 60; ++i) huge.push_back({fmt::format("a.k{}", i), {"1", "2"}});
   CHECK_THROWS_AS(combinations(huge), UsageError);
 }

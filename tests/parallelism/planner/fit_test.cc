@@ -72,7 +72,7 @@ TEST_CASE("fit finds the largest batch that trying every one finds, in every mod
 }
 
 TEST_CASE("with a global batch only its divisors are proposed") {
-  const std::vector<std::string> global{"--training.global_batch_size=12"};
+  const std::vector<std::string> global{"--training.global_batch_size=12", "--training.local_batch_size=1"};
   const std::int64_t limit =
       bytes_of(debugmodel({"--training.global_batch_size=12", "--training.local_batch_size=4",
                            "--activation_checkpoint.mode=none"}));
