@@ -20,8 +20,12 @@ namespace {
 
 constexpr int kCannotStart = 127;
 
-/// Only what is allowed between fork and exec in a process with threads.
-[[noreturn]] void become(const char* executable, char* const* arguments, int log, pid_t parent) {
+/// Only what is allowed between fork and exec in a process with threads. Signals are blocked until this
+/// process's handlers are gone: they would swallow what is meant for the child.
+[[noreturn]] void become(const char* executable, char* const* arguments, int log, pid_t parent,
+                         const sigset_t& mask) {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) std::signal(number, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kCannotStart);  // it went away before the line above
   dup2(log, STDOUT_FILENO);
@@ -67,9 +71,13 @@ ChildResult run_child(const std::filesystem::path& executable, const std::vector
   std::vector<char*> argv{const_cast<char*>(name.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  sigset_t all, mask;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &mask);
   const pid_t parent = getpid(), child = fork();
-  if (child == 0) become(name.c_str(), argv.data(), file, parent);
+  if (child == 0) become(name.c_str(), argv.data(), file, parent, mask);
   const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   close(file);
   if (child < 0) throw UserError(fmt::format("cannot start {}: {}", name, std::strerror(error)));
 

@@ -1,5 +1,6 @@
 #include "engine/profile/profile.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -68,6 +69,29 @@ TEST_CASE("shares add up by operation") {
   CHECK(shares[2].seconds == Approx(0.5));
   const std::string table = share_table(shares, 7.5);
   CHECK_THAT(table, Catch::Contains("53.3%") && Catch::Contains("40.0%"));
+}
+
+TEST_CASE("totals count every micro-batch, and matrix products by their type") {
+  Program p = small_program(3);
+  const ProgramTotals without = totals(p, machine());
+  CHECK(without.nodes == static_cast<std::int64_t>(unroll(p).size()));
+  CHECK(without.gemm_flops_bf16 + without.gemm_flops_f32 == 0);
+  const auto runs = std::count_if(p.timeline.begin(), p.timeline.end(),
+                                  [](const TimelineStep& step) { return step.segment == 0; });
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    Node& node = p.segments[0].nodes.emplace_back();
+    Gemm gemm;
+    static_cast<Operand&>(gemm.a) = {.value = 0, .dtype = dtype, .rows = 3, .cols = 5, .pitch = 5};
+    static_cast<Operand&>(gemm.b) = {.value = 1, .dtype = dtype, .rows = 5, .cols = 7, .pitch = 7};
+    static_cast<Operand&>(gemm.c) = {.value = 2, .dtype = DType::f32, .rows = 3, .cols = 7, .pitch = 7};
+    node.op = gemm;
+  }
+  const ProgramTotals with = totals(p, machine());
+  CHECK(with.gemm_flops_bf16 == runs * 2 * 3 * 5 * 7);
+  CHECK(with.gemm_flops_f32 == runs * 2 * 3 * 5 * 7);
+  CHECK(with.flops == without.flops + runs * 4 * 3 * 5 * 7);
+  CHECK(with.nodes == without.nodes + 2 * runs);
+  CHECK(with.seconds > without.seconds);
 }
 
 TEST_CASE("a trace is JSON with a slice a node, a track a lane and the memory alive") {
