@@ -91,7 +91,7 @@ double measure_gemm_peak(DType dtype, int threads) {
     static_cast<Operand&>(gemm.c) = matrix(2, dtype, s.rows, s.cols);
     gemm.transpose_b = true;
     const double flops = 2.0 * static_cast<double>(s.rows * s.cols * s.depth);
-    peak = std::max(peak, flops / best_seconds(*backend, gemm, addresses.data(), 0.3));
+    peak = std::max(peak, flops / best_seconds(*backend, gemm, addresses.data(), 0.8));
   }
   return peak;
 }

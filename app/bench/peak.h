@@ -7,7 +7,7 @@
 namespace titan {
 
 /// FLOP/s of large matrix products of random values, in f32 or bf16 with f32 sums, on `threads` threads: the
-/// fastest of several runs of several shapes. About a second.
+/// fastest of several runs of two shapes. About two seconds.
 double measure_gemm_peak(DType dtype, int threads);
 
 /// Bytes a second that reading (a sum of squares) or copying large arrays moves, the faster of both. Throws
