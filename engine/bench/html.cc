@@ -229,9 +229,9 @@ std::string memory_section(const BenchReport& report, const Layout& layout) {
   return chart_section(chart, layout,
                        layout.lines
                            ? "Solid: the largest resident memory of the process. Dashed: what the plan "
-                             "gives the arena; known also where nothing ran."
+                             "gives the arena; also where nothing ran, unless far beyond the others."
                            : "Full bars: the largest resident memory of the process. Pale bars: what the "
-                             "plan gives the arena; known also where nothing ran.");
+                             "plan gives the arena; also where nothing ran, unless far beyond the others.");
 }
 
 const Trial* fastest(const BenchReport& report) {

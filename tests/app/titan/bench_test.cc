@@ -17,6 +17,8 @@ std::vector<std::string> bench(const TempDir& folder, const std::vector<std::str
                                const std::string& command = "bench") {
   std::vector<std::string> arguments = small_run(folder.path());
   arguments[0] = command;
+  arguments.emplace_back(
+      "--debug.threads=1");  // threads that wait for each other are slow beside other tests
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
