@@ -8,13 +8,20 @@ english_2048.json   ids of configs/tokenizers/english_2048 (Hugging Face `tokeni
 gpt2_small/         a tokenizer with GPT-2's regex, a prefix space, merges in the older "a b" form and added tokens
                     with every flag, trained here on the texts; ids.json holds its ids (`tokenizers`)
 tiktoken_small/     the first 600 tokens of english_2048 as a tokenizer.model; ids.json: its ids (`tiktoken`)
+llama3_small/       a tokenizer with Llama 3's regex and template, added tokens with every flag, and tokens that no merge
+                    makes, which ignore_merges finds
+hostile.json.gz     more texts, from a seed (hostile_text.py), as bytes that JSON writes as U+0000 to U+00FF; for each
+                    tokenizer the number of ids of each text and the CRC-32 of these as little-endian int32
 """
 
 import base64
+import gzip
 import json
 import pathlib
 import random
+import struct
 import sys
+import zlib
 
 import tiktoken
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -22,13 +29,10 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 FOLDER = ROOT / "tests/data/tokenizer"
 sys.path.insert(0, str(ROOT / "scripts"))
-from train_tokenizer import LLAMA3_PATTERN  # noqa: E402
+from hostile_text import WHITE_SPACE, Hostile, long_word  # noqa: E402
+from train_tokenizer import LLAMA3_PATTERN, train  # noqa: E402
 
-# Every kind of white space, and U+180E, U+200B and U+FEFF, which look like it and are not.
-WHITE_SPACE = [
-    chr(c) for c in [*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029]
-]
-WHITE_SPACE += [chr(c) for c in (0x202F, 0x205F, 0x3000, 0x180E, 0x200B, 0xFEFF)]
+HOSTILE_TEXTS = 2500
 
 ADDED = "<|begin_of_text|> <|end_of_text|> <|eot_id|> <|reserved_special_token_1|> <|end <|end_of"
 ADDED += " <mask> <r> <rl> [W] cat"
@@ -214,15 +218,7 @@ def rows(path, values):
     path.write_text("[\n" + ",\n".join(json.dumps(v, separators=(",", ":")) for v in values) + "\n]\n")
 
 
-def make_gpt2_small(texts):
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer.train_from_iterator(
-        texts, trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
-    )
-    tokenizer.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|end"])
+def add_flagged_tokens(tokenizer):
     tokenizer.add_tokens(
         [
             AddedToken("<mask>", lstrip=True, normalized=False),
@@ -232,6 +228,50 @@ def make_gpt2_small(texts):
             AddedToken("cat", single_word=True, normalized=True),
         ]
     )
+
+
+def make_llama3_small(texts):
+    tokenizer = train([text.decode("utf-8", errors="replace") for text in texts], vocab_size=700)
+    add_flagged_tokens(tokenizer)
+    description = json.loads(tokenizer.to_str())
+    del description["model"]["merges"][::4]
+    write(FOLDER / "llama3_small/tokenizer.json", description)
+
+
+def variant_of_llama3_small(ignore_merges):
+    description = json.loads((FOLDER / "llama3_small/tokenizer.json").read_text())
+    description["model"]["ignore_merges"] = ignore_merges
+    return Tokenizer.from_str(json.dumps(description))
+
+
+def llama3_encoding(ranks):
+    """What Llama 3's tokenizer.model with these ranks means."""
+    names = ["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>"]
+    names += ["<|finetune_right_pad_id|>", "<|reserved_special_token_2|>"]
+    names += ["<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>"]
+    names += [f"<|reserved_special_token_{i}|>" for i in range(3, 248)]
+    return tiktoken.Encoding(
+        "llama3",
+        pat_str=LLAMA3_PATTERN,
+        mergeable_ranks=ranks,
+        special_tokens={name: len(ranks) + i for i, name in enumerate(names)},
+    )
+
+
+def digest(ids):
+    return [len(ids), zlib.crc32(struct.pack(f"<{len(ids)}i", *ids))]
+
+
+def make_gpt2_small(texts):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
+    )
+    tokenizer.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|end"])
+    add_flagged_tokens(tokenizer)
     description = json.loads(tokenizer.to_str())
     description["model"]["merges"] = [" ".join(pair) for pair in description["model"]["merges"]]
     write(FOLDER / "gpt2_small/tokenizer.json", description)
@@ -240,31 +280,12 @@ def make_gpt2_small(texts):
 
 def make_tiktoken_small(english):
     size = 600
-    names = [
-        "<|begin_of_text|>",
-        "<|end_of_text|>",
-        "<|reserved_special_token_0|>",
-        "<|reserved_special_token_1|>",
-    ]
-    names += [
-        "<|finetune_right_pad_id|>",
-        "<|reserved_special_token_2|>",
-        "<|start_header_id|>",
-        "<|end_header_id|>",
-    ]
-    names += ["<|eom_id|>", "<|eot_id|>", "<|python_tag|>"]
-    names += [f"<|reserved_special_token_{i}|>" for i in range(3, 248)]
     tokens = [alphabet_bytes(english.id_to_token(i)) for i in range(size)]
     lines = (f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens))
     path = FOLDER / "tiktoken_small/tokenizer.model"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(lines))
-    return tiktoken.Encoding(
-        "small",
-        pat_str=LLAMA3_PATTERN,
-        mergeable_ranks={token: rank for rank, token in enumerate(tokens)},
-        special_tokens={name: size + i for i, name in enumerate(names)},
-    )
+    return llama3_encoding({token: rank for rank, token in enumerate(tokens)})
 
 
 def alphabet_bytes(spelled):
@@ -284,7 +305,23 @@ def main():
     rows(FOLDER / "english_2048.json", [english.encode(text, add_special_tokens=False).ids for text in texts])
     rows(FOLDER / "gpt2_small/ids.json", [gpt2.encode(text, add_special_tokens=False).ids for text in texts])
     rows(FOLDER / "tiktoken_small/ids.json", [small.encode(text, allowed_special="all") for text in texts])
-    print(f"{len(texts)} texts")
+
+    hostile = [*Hostile(2048).texts(HOSTILE_TEXTS), long_word(1 << 20)]
+    make_llama3_small(hostile[:-1])
+    encoders = {
+        "english_2048": lambda text: english.encode(text, add_special_tokens=False).ids,
+        "gpt2_small": lambda text: gpt2.encode(text, add_special_tokens=False).ids,
+        "tiktoken_small": lambda text: small.encode(text, allowed_special="all"),
+    }
+    for name, ignore_merges in [("llama3_small", True), ("llama3_small, merges only", False)]:
+        variant = variant_of_llama3_small(ignore_merges)
+        encoders[name] = lambda text, variant=variant: variant.encode(text, add_special_tokens=False).ids
+    strings = [text.decode("utf-8", errors="replace") for text in hostile]
+    record = {"texts": [text.decode("latin-1") for text in hostile]}
+    record["ids"] = {name: [digest(encode(text)) for text in strings] for name, encode in encoders.items()}
+    packed = gzip.compress(json.dumps(record, separators=(",", ":")).encode(), mtime=0)
+    (FOLDER / "hostile.json.gz").write_bytes(packed)
+    print(f"{len(texts)} texts, {len(hostile)} from a seed")
 
 
 if __name__ == "__main__":
