@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <thread>
 
 #include "app/command.h"
@@ -6,8 +7,9 @@
 #include "app/trainer/prepare_bar.h"
 #include "app/trainer/run_data.h"
 #include "app/trainer/signals.h"
+#include "engine/data/batch_loader.h"
+#include "engine/data/documents.h"
 #include "engine/data/inspect.h"
-#include "engine/data/sample_order.h"
 #include "engine/recipe/recipe.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -47,6 +49,14 @@ class DataCommand final : public Subcommand {
         ->capture_default_str();
     inspect_->add_flag("--verify", verify_, "Read everything and compare the hashes");
     inspect_->add_flag("--json", json_, "One JSON object");
+    encode_ = command->add_subcommand("encode", "Print the token ids of text, one line a document");
+    encode_->add_option("input", inputs_, "Text files (.txt .jsonl .json, also .gz .zst), folders or globs")
+        ->required();
+    encode_
+        ->add_option("--tokenizer", tokenizer_,
+                     "\"byte\", a tokenizer.json, a tokenizer.model or a folder with one")
+        ->required();
+    encode_->add_flag("--summary", summary_, "Only documents, bytes, tokens and the time that encoding took");
     samples_ = command->add_subcommand("samples", "Show training samples of a run as text, by their numbers");
     recipe_.add_to(*samples_);
     samples_->add_option("--first", first_sample_, "Number of the first, as in the line of a loss spike")
@@ -60,6 +70,7 @@ class DataCommand final : public Subcommand {
 
   Exit run() override {
     if (prepare_->parsed()) return prepare();
+    if (encode_->parsed()) return encode();
     return inspect_->parsed() ? inspect() : samples();
   }
 
@@ -84,31 +95,58 @@ class DataCommand final : public Subcommand {
     return Exit::ok;
   }
 
+  /// Ids as the tokenizer gives them: neither BOS nor EOS around a document.
+  Exit encode() {
+    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(tokenizer_);
+    std::vector<std::int32_t> ids;
+    std::int64_t documents = 0, bytes = 0, tokens = 0;
+    std::chrono::duration<double> spent{};
+    for_each_document(expand_text_files(inputs_).files, [&](std::string_view text) {
+      ids.clear();
+      const auto begin = std::chrono::steady_clock::now();
+      tokenizer->encode(text, ids);
+      spent += std::chrono::steady_clock::now() - begin;
+      ++documents;
+      bytes += static_cast<std::int64_t>(text.size());
+      tokens += static_cast<std::int64_t>(ids.size());
+      if (!summary_) fmt::print("{}\n", fmt::join(ids, " "));
+    });
+    if (!summary_) return Exit::ok;
+    fmt::print("{} documents, {} bytes, {} tokens, {:.3f} s, {:.2f} MB/s\n", documents, bytes, tokens,
+               spent.count(), static_cast<double>(bytes) / 1e6 / std::max(spent.count(), 1e-9));
+    return Exit::ok;
+  }
+
   Exit samples() {
     const Recipe recipe = recipe_.load();
     const std::unique_ptr<Tokenizer> tokenizer = recipe_tokenizer(recipe);
     const RunData data = open_run_data(recipe, *tokenizer);
-    const SampleOrder order(data.training.count, static_cast<std::uint64_t>(recipe.debug.seed.value_or(0)));
+    const SampleMix order =
+        sample_order(data.training, static_cast<std::uint64_t>(recipe.debug.seed.value_or(0)));
     const auto length = static_cast<std::size_t>(recipe.training.seq_len);
     std::vector<std::int32_t> tokens(length), labels(length), positions(length), doc_start(length);
     for (std::int64_t sample = first_sample_; sample < first_sample_ + samples_count_; ++sample) {
-      const std::int64_t window = data.training.first + order(sample);
-      data.training_set->read_window(window, {tokens, labels, positions, doc_start});
-      fmt::print("== sample {}: epoch {}, window {}, tokens {} to {} of the data\n{}\n", sample,
-                 order.epoch(sample) + 1, window, window * recipe.training.seq_len,
-                 (window + 1) * recipe.training.seq_len - 1, printable(tokenizer->decode(tokens)));
+      const SampleMix::Sample drawn = order(sample);
+      const DataPart& part = data.training[drawn.part];
+      const std::int64_t window = part.range.first + drawn.window;
+      part.dataset->read_window(window, {tokens, labels, positions, doc_start});
+      const std::string source =
+          data.training.size() > 1 ? recipe.training.dataset_mix[drawn.part] : "the data";
+      fmt::print("== sample {}: epoch {}, window {}, tokens {} to {} of {}\n{}\n", sample, drawn.epoch + 1,
+                 window, window * recipe.training.seq_len, (window + 1) * recipe.training.seq_len - 1, source,
+                 printable(tokenizer->decode(tokens)));
     }
     return Exit::ok;
   }
 
-  CLI::App *prepare_ = nullptr, *inspect_ = nullptr, *samples_ = nullptr;
+  CLI::App *prepare_ = nullptr, *inspect_ = nullptr, *encode_ = nullptr, *samples_ = nullptr;
   RecipeArguments recipe_;
   std::vector<std::string> inputs_;
   std::string tokenizer_, output_, path_;
   int threads_ = 0;
   std::int64_t first_tokens_ = 16;
   std::int64_t first_sample_ = 0, samples_count_ = 1;
-  bool verify_ = false, json_ = false;
+  bool verify_ = false, json_ = false, summary_ = false;
 };
 
 }  // namespace

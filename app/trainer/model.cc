@@ -134,7 +134,7 @@ Evaluation evaluate(const TrainedModel& model, const std::vector<std::string>& d
       prepare_data(data, *model.tokenizer,
                    {.cache_dir = data_cache(model.recipe), .threads = std::max(1, threads), .progress = {}});
   const TokenDataset dataset(prepared.shards, length, model.recipe.training.document_mask);
-  const ValidationSet windows(dataset, dataset.all(), 0, 1, {.rows = batch}, -1);
+  const ValidationSet windows({{&dataset, dataset.all()}}, 0, 1, {.rows = batch}, -1);
   Session session(
       compile_evaluation(model.config, {.sequences = batch, .seq_len = length, .compute = compute}, Mesh()),
       threads);

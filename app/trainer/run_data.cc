@@ -7,6 +7,7 @@
 #include "app/trainer/prepare_bar.h"
 #include "engine/data/content_hash.h"
 #include "engine/data/prepare.h"
+#include "engine/data/sample_mix.h"
 #include "engine/model/config.h"
 #include "engine/recipe/recipe.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -26,6 +27,49 @@ PreparedData prepare(const Recipe& recipe, const std::vector<std::string>& input
   for (const auto& path : data.ignored)
     spdlog::info("Ignoring {}: not a text file titan reads", path.string());
   return data;
+}
+
+/// A data set of the recipe: its paths and, in a mixture, its weight.
+struct Source {
+  std::vector<std::string> paths;
+  std::int64_t weight = 1;
+};
+
+std::vector<Source> sources_of(const Recipe::Training& t) {
+  if (t.dataset_mix.empty()) {
+    if (t.dataset_path.empty())
+      throw UserError(
+          fmt::format("training.dataset_path is not set: dataset '{}' is not downloaded by titan; "
+                      "set training.dataset_path to text files, a folder or token shards",
+                      t.dataset));
+    return {{t.dataset_path}};
+  }
+  if (!t.dataset_path.empty())
+    throw UserError("training.dataset_path and training.dataset_mix are both set; keep one of them");
+  std::vector<Source> sources;
+  std::vector<std::string_view> weights;
+  for (const std::string& entry : t.dataset_mix) {
+    const std::size_t equals = entry.rfind('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UserError(
+          fmt::format("training.dataset_mix: \"{}\" is not PATH=WEIGHT, such as \"data/code=0.3\"", entry));
+    sources.push_back({{entry.substr(0, equals)}});
+    weights.push_back(std::string_view(entry).substr(equals + 1));
+  }
+  try {
+    const std::vector<std::int64_t> whole = whole_weights(weights);
+    for (std::size_t i = 0; i < sources.size(); ++i) sources[i].weight = whole[i];
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("training.dataset_mix: {}", error.what()));
+  }
+  return sources;
+}
+
+/// Adds the data set of `shards` to the run.
+const TokenDataset* add_dataset(const std::vector<std::filesystem::path>& shards, std::int64_t seq_len,
+                                bool document_mask, RunData& run) {
+  run.datasets.push_back(std::make_unique<TokenDataset>(shards, seq_len, document_mask));
+  return run.datasets.back().get();
 }
 
 }  // namespace
@@ -55,46 +99,44 @@ std::filesystem::path data_cache(const Recipe& recipe) {
 
 RunData open_run_data(const Recipe& recipe, const Tokenizer& tokenizer) {
   const Recipe::Training& t = recipe.training;
-  if (t.dataset_path.empty())
-    throw UserError(
-        fmt::format("training.dataset_path is not set: dataset '{}' is not downloaded by titan; "
-                    "set training.dataset_path to text files, a folder or token shards",
-                    t.dataset));
-  RunData run;
-  const PreparedData data = prepare(recipe, t.dataset_path, tokenizer);
-  std::string names;
-  for (const auto& shard : data.shards)  // a cache folder is named after its content
-    names += (shard.parent_path().filename() / shard.filename()).string() + "\n";
-  run.identity = hash_text(names + tokenizer.fingerprint());
-  run.training_set = std::make_unique<TokenDataset>(data.shards, t.seq_len, t.document_mask);
-  run.training = run.training_set->all();
-  spdlog::info("Training data: {} tokens in {} documents, {} windows of {}{}",
-               run.training_set->token_count(), run.training_set->document_count(),
-               run.training_set->windows(), t.seq_len, data.from_cache ? " (prepared before)" : "");
-  if (!recipe.validation.enable) return run;
-
   const Recipe::Validation& v = recipe.validation;
-  if (!v.dataset_path.empty()) {
-    const PreparedData held_out = prepare(recipe, v.dataset_path, tokenizer);
-    run.validation_set = std::make_unique<TokenDataset>(held_out.shards, v.seq_len, t.document_mask);
-    run.validation = run.validation_set->all();
-  } else {
-    if (v.split <= 0)
-      throw UserError(
-          "validation is enabled but has no data: set validation.dataset_path, or validation.split to hold "
-          "out "
-          "a share of the training data (for example 0.01)");
-    if (v.seq_len != t.seq_len)
-      throw UserError(
-          fmt::format("validation.split holds out training windows, so validation.seq_len {} must equal "
-                      "training.seq_len {}",
-                      v.seq_len, t.seq_len));
-    const WindowSplit split = split_windows(run.training_set->windows(), v.split);
-    run.training = split.training;
-    run.validation = split.validation;
-    run.validation_set = std::make_unique<TokenDataset>(data.shards, v.seq_len, t.document_mask);
+  const bool hold_out = v.enable && v.dataset_path.empty();
+  if (hold_out && v.split <= 0)
+    throw UserError(
+        "validation is enabled but has no data: set validation.dataset_path, or validation.split to hold out "
+        "a share of the training data (for example 0.01)");
+  if (hold_out && v.seq_len != t.seq_len)
+    throw UserError(
+        fmt::format("validation.split holds out training windows, so validation.seq_len {} must equal "
+                    "training.seq_len {}",
+                    v.seq_len, t.seq_len));
+  RunData run;
+  std::string names;
+  const std::vector<Source> sources = sources_of(t);
+  for (const Source& source : sources) {
+    const PreparedData data = prepare(recipe, source.paths, tokenizer);
+    for (const auto& shard : data.shards)  // a cache folder is named after its content
+      names += (shard.parent_path().filename() / shard.filename()).string() + "\n";
+    if (sources.size() > 1) names += fmt::format("weight {}\n", source.weight);
+    const TokenDataset* dataset = add_dataset(data.shards, t.seq_len, t.document_mask, run);
+    const WindowSplit split = split_windows(dataset->windows(), hold_out ? v.split : 0.0);
+    run.training.push_back({dataset, split.training, source.weight});
+    if (hold_out) run.validation.push_back({dataset, split.validation});
+    const std::string what =
+        sources.size() > 1 ? fmt::format("{}, weight {}", source.paths.front(), source.weight) : "data";
+    spdlog::info("Training {}: {} tokens in {} documents, {} windows of {}{}", what, dataset->token_count(),
+                 dataset->document_count(), dataset->windows(), t.seq_len,
+                 data.from_cache ? " (prepared before)" : "");
   }
-  spdlog::info("Validation data: {} windows of {}", run.validation.count, v.seq_len);
+  run.identity = hash_text(names + tokenizer.fingerprint());
+  if (v.enable && !hold_out) {
+    const PreparedData data = prepare(recipe, v.dataset_path, tokenizer);
+    const TokenDataset* dataset = add_dataset(data.shards, v.seq_len, t.document_mask, run);
+    run.validation.push_back({dataset, dataset->all()});
+  }
+  std::int64_t held_out = 0;
+  for (const DataPart& part : run.validation) held_out += part.range.count;
+  if (v.enable) spdlog::info("Validation data: {} windows of {}", held_out, v.seq_len);
   return run;
 }
 

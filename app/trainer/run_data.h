@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/data/token_dataset.h"
+#include "engine/data/batch.h"
 
 namespace titan {
 
@@ -26,11 +26,10 @@ void check_vocabulary(const Tokenizer& tokenizer, const ModelConfig& config);
 std::filesystem::path data_cache(const Recipe& recipe);
 
 struct RunData {
-  std::unique_ptr<TokenDataset> training_set;
-  WindowRange training;
-  std::unique_ptr<TokenDataset> validation_set;  ///< null when validation is off
-  WindowRange validation;
-  std::string identity;  ///< changes when the training data does
+  std::vector<std::unique_ptr<TokenDataset>> datasets;
+  std::vector<DataPart> training;    ///< one, or those of `training.dataset_mix` with their weights
+  std::vector<DataPart> validation;  ///< empty when validation is off
+  std::string identity;              ///< changes when the training data or a weight does
 };
 
 /// Prepares what is not prepared yet, with a progress bar. Throws UserError when the recipe names no data,

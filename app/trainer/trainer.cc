@@ -123,13 +123,13 @@ class Trainer {
     report_memory();
     load_or_initialize();
     loader_ = std::make_unique<BatchLoader>(
-        *data_.training_set, data_.training,
+        data_.training,
         BatchLoaderOptions{.global_batch = global_batch_,
                            .shape = {.micro_batches = shape_.micro_batches, .rows = shape_.sequences},
                            .seed = seed()},
         state_.samples_consumed);
-    if (data_.validation_set != nullptr)
-      validation_ = std::make_unique<ValidationSet>(*data_.validation_set, data_.validation, 0, 1,
+    if (!data_.validation.empty())
+      validation_ = std::make_unique<ValidationSet>(data_.validation, 0, 1,
                                                     BatchShape{.rows = recipe_.validation.local_batch_size},
                                                     recipe_.validation.steps);
     MetricsOptions options{.dump_folder = recipe_.job.dump_folder,

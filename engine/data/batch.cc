@@ -37,18 +37,18 @@ RankShare rank_share(int64_t global_batch, int64_t rank, int64_t ranks) {
   return {global_batch * rank / ranks, global_batch * (rank + 1) / ranks};
 }
 
-Batch make_batch(const TokenDataset& dataset, std::span<const int64_t> windows, const BatchShape& shape) {
+Batch make_batch(std::span<const WindowRef> windows, int64_t seq_len, const BatchShape& shape) {
   TITAN_CHECK_LE(static_cast<int64_t>(windows.size()), shape.sequences());
   Batch batch;
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
-    batch.micro_batches.push_back(masked_micro_batch(shape.rows, dataset.seq_len()));
+    batch.micro_batches.push_back(masked_micro_batch(shape.rows, seq_len));
   }
   for (size_t i = 0; i < windows.size(); ++i) {
     const auto sequence = static_cast<int64_t>(i);
     MicroBatch& micro_batch = batch.micro_batches[static_cast<size_t>(sequence / shape.rows)];
-    dataset.read_window(windows[i], row_of(micro_batch, sequence % shape.rows, dataset.seq_len()));
+    windows[i].dataset->read_window(windows[i].window, row_of(micro_batch, sequence % shape.rows, seq_len));
   }
-  batch.valid_tokens = static_cast<int64_t>(windows.size()) * dataset.seq_len();
+  batch.valid_tokens = static_cast<int64_t>(windows.size()) * seq_len;
   return batch;
 }
 

@@ -21,7 +21,7 @@ struct Batch {
   std::vector<MicroBatch> micro_batches;
   int64_t valid_tokens = 0;   ///< labels of this rank that count, over all micro-batches
   int64_t first_sample = 0;   ///< global number of the step's first sample (of all ranks)
-  int64_t epoch = 0;          ///< of the step's last sample
+  int64_t epoch = 0;          ///< of the step's last sample; the highest of all data sets of a mixture
   double wait_seconds = 0.0;  ///< how long next() waited for it: a data stall when it is not small
 };
 
@@ -39,8 +39,20 @@ struct RankShare {
 };
 RankShare rank_share(int64_t global_batch, int64_t rank, int64_t ranks);
 
+/// A part of a data set, and its weight in a mixture of several.
+struct DataPart {
+  const TokenDataset* dataset;
+  WindowRange range;
+  int64_t weight = 1;
+};
+
+struct WindowRef {
+  const TokenDataset* dataset;
+  int64_t window;
+};
+
 /// Windows in order, row after row, micro-batch after micro-batch; the sequences that are left are fully
 /// masked (token 0, label kIgnoredLabel), so they change neither the loss nor a gradient.
-Batch make_batch(const TokenDataset& dataset, std::span<const int64_t> windows, const BatchShape& shape);
+Batch make_batch(std::span<const WindowRef> windows, int64_t seq_len, const BatchShape& shape);
 
 }  // namespace titan

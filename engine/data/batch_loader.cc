@@ -30,15 +30,26 @@ void check_options(const BatchLoaderOptions& o) {
 
 }  // namespace
 
-BatchLoader::BatchLoader(const TokenDataset& dataset, WindowRange range, const BatchLoaderOptions& options,
+SampleMix sample_order(const std::vector<DataPart>& parts, uint64_t seed) {
+  std::vector<int64_t> windows, weights;
+  for (const DataPart& part : parts) {
+    windows.push_back(part.range.count);
+    weights.push_back(part.weight);
+  }
+  return {windows, weights, seed};
+}
+
+BatchLoader::BatchLoader(std::vector<DataPart> parts, const BatchLoaderOptions& options,
                          int64_t samples_consumed)
-    : dataset_(dataset),
-      range_(range),
+    : parts_(std::move(parts)),
       options_(options),
-      order_(range.count, options.seed),
+      order_(sample_order(parts_, options.seed)),
       samples_consumed_(samples_consumed) {
   check_options(options);
-  TITAN_CHECK(range.first >= 0 && range.first + range.count <= dataset.windows());
+  for (const auto& [dataset, range, weight] : parts_) {
+    TITAN_CHECK(range.first >= 0 && range.first + range.count <= dataset->windows());
+    TITAN_CHECK_EQ(dataset->seq_len(), parts_.front().dataset->seq_len());
+  }
   thread_ = start_thread([this, samples_consumed] { prefetch(samples_consumed); });
   pthread_setname_np(thread_.native_handle(), "titan-data");  // for those who watch the run
 }
@@ -68,10 +79,13 @@ Batch BatchLoader::next() {
 
 Batch BatchLoader::load(int64_t first_sample) const {
   const RankShare share = rank_share(options_.global_batch, options_.dp_rank, options_.dp_size);
-  std::vector<int64_t> windows;
-  for (int64_t i = share.begin; i < share.end; ++i)
-    windows.push_back(range_.first + order_(first_sample + i));
-  Batch batch = make_batch(dataset_, windows, options_.shape);
+  std::vector<WindowRef> windows;
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const SampleMix::Sample sample = order_(first_sample + i);
+    const DataPart& part = parts_[sample.part];
+    windows.push_back({part.dataset, part.range.first + sample.window});
+  }
+  Batch batch = make_batch(windows, parts_.front().dataset->seq_len(), options_.shape);
   batch.first_sample = first_sample;
   batch.epoch = order_.epoch(first_sample + options_.global_batch - 1);
   return batch;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/data/batch.h"
-#include "engine/data/sample_order.h"
+#include "engine/data/sample_mix.h"
 
 #include <condition_variable>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace titan {
 
@@ -22,15 +23,17 @@ struct BatchLoaderOptions {
   int prefetch = 2;  ///< batches kept ready
 };
 
+/// The order in which a run with this seed visits its data.
+SampleMix sample_order(const std::vector<DataPart>& parts, uint64_t seed);
+
 /// A step takes samples [n, n + global_batch), n = samples_consumed. That number is the whole state: another
-/// loader with the same dataset, range, seed and global batch goes on from it exactly, whatever its dp_size
+/// loader with the same data, seed and global batch goes on from it exactly, whatever its dp_size
 /// and shape.
 class BatchLoader {
  public:
-  /// `dataset` must outlive the loader. Throws UserError when a rank's share does not fit its shape, naming
-  /// the fix.
-  BatchLoader(const TokenDataset& dataset, WindowRange range, const BatchLoaderOptions& options,
-              int64_t samples_consumed);
+  /// The data sets of `parts`, all of one seq_len, must outlive the loader. Throws UserError when a rank's
+  /// share does not fit its shape, naming the fix.
+  BatchLoader(std::vector<DataPart> parts, const BatchLoaderOptions& options, int64_t samples_consumed);
   ~BatchLoader();  ///< stops the thread; batches not taken are dropped
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
@@ -39,16 +42,14 @@ class BatchLoader {
   Batch next();
   /// Of the batches handed out, not of those prefetched.
   int64_t samples_consumed() const { return samples_consumed_; }
-  int64_t epoch_size() const { return order_.windows(); }
 
  private:
   Batch load(int64_t first_sample) const;
   void prefetch(int64_t first_sample);
 
-  const TokenDataset& dataset_;
-  WindowRange range_;
+  std::vector<DataPart> parts_;
   BatchLoaderOptions options_;
-  SampleOrder order_;
+  SampleMix order_;
   int64_t samples_consumed_;
 
   std::mutex mutex_;

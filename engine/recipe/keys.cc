@@ -122,6 +122,8 @@ constexpr Key kKeys[] = {
 
     {KEY(training.dataset), "name of TorchTitan's data set", anything(), kNoDownload},
     {KEY(training.dataset_path), "files, folders or globs of text or token shards"},
+    {KEY(training.dataset_mix),
+     "PATH=WEIGHT of several data sets that samples are drawn from, instead of dataset_path"},
     {KEY(training.data_cache), "folder of prepared tokens; empty: data in the dump folder"},
     {KEY(training.document_mask), "tokens attend only within their document"},
     {KEY(training.local_batch_size), "sequences a data-parallel rank takes at once", at_least(1)},

@@ -98,6 +98,7 @@ struct Recipe {
   struct Training {
     std::string dataset = "c4_test";
     Strings dataset_path;
+    Strings dataset_mix;     // PATH=WEIGHT, instead of dataset_path
     std::string data_cache;  // empty: <dump_folder>/data
     bool document_mask = false;
     int64_t local_batch_size = 8;

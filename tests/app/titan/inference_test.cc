@@ -107,6 +107,17 @@ TEST_CASE("plan prints, dumps and gives JSON") {
   CHECK_THAT(parallel.err, Contains("planned as one rank") && Contains("tensor_parallel_degree"));
 }
 
+TEST_CASE("data encode prints the ids of documents") {
+  const TempDir folder;
+  std::ofstream(folder / "a.jsonl") << "{\"text\": \"ab\\nc\"}\n{\"text\": \"\"}\n{\"text\": \"d\"}\n";
+  std::ofstream(folder / "b.txt") << "e\xff";
+  const Run encoded = run_titan(
+      {"data", "encode", (folder / "a.jsonl").string(), (folder / "b.txt").string(), "--tokenizer", "byte"});
+  CHECK(encoded.out == "97 98 10 99\n\n100\n101 255\n");
+  CHECK_THAT(run_titan({"data", "encode", (folder / "b.txt").string(), "--tokenizer=byte", "--summary"}).out,
+             Contains("1 documents, 2 bytes, 2 tokens, "));
+}
+
 TEST_CASE("data prepare and inspect") {
   const TempDir folder;
   const Run prepared = run_titan({"data", "prepare", (trained() / "text.txt").string(), "--tokenizer", "byte",

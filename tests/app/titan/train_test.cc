@@ -94,6 +94,46 @@ TEST_CASE("a resumed run is the uninterrupted run, bit for bit") {
   CHECK(a == b);
 }
 
+TEST_CASE("a run of a mixture resumes bit for bit, and tells a changed one") {
+  const auto mixed = [](const TempDir& folder, const std::string& weights,
+                        const std::vector<std::string>& overrides) {
+    std::ofstream(folder / "other.txt") << std::string(9000, 'x') << "\n";
+    const std::string text = (folder / "text.txt").string(), other = (folder / "other.txt").string();
+    const std::string mix = weights.empty() ? text : text + "=" + weights + "," + other + "=0.25";
+    return small_run(folder.path(),
+                     with(overrides, {"--training.dataset_path=[]", "--training.dataset_mix=" + mix}));
+  };
+  const TempDir whole, parts;
+  const Run uninterrupted = run_titan(mixed(whole, "0.75", {}));
+  INFO(uninterrupted.err);
+  REQUIRE(uninterrupted.exit == 0);
+  CHECK_THAT(uninterrupted.err, Contains("other.txt, weight 1: ") && Contains("text.txt, weight 3: "));
+  const std::vector<std::string> horizon{"--lr_scheduler.total_steps=12"};
+  REQUIRE(run_titan(mixed(parts, "0.75", with(horizon, {"--training.steps=7"}))).exit == 0);
+  REQUIRE(run_titan(mixed(parts, "0.75", horizon)).exit == 0);
+  CHECK(losses(parts.path()) == losses(whole.path()));
+
+  const Run changed = run_titan(mixed(parts, "1.25", {"--training.steps=13"}));
+  INFO(changed.err);
+  CHECK(changed.exit == 0);
+  CHECK_THAT(changed.err, Contains("training.dataset_mix was") && Contains("is not the checkpoint's"));
+
+  std::vector<std::string> samples = mixed(whole, "0.75", {"--first=0", "--count=8"});
+  samples[0] = "samples";
+  samples.insert(samples.begin(), "data");
+  const Run shown = run_titan(samples);
+  INFO(shown.err);
+  REQUIRE(shown.exit == 0);
+  std::size_t from_other = 0;
+  for (std::size_t at = 0; (at = shown.out.find("other.txt=0.25", at)) != std::string::npos; ++at)
+    ++from_other;
+  CHECK(from_other == 2);
+
+  CHECK_THAT(run_titan(mixed(whole, "", {})).err, Contains("is not PATH=WEIGHT"));
+  CHECK_THAT(run_titan(mixed(whole, "0", {})).err, Contains("training.dataset_mix: the weight \"0\""));
+  CHECK_THAT(run_titan(small_run(whole.path(), {"--training.dataset_mix=a=1"})).err, Contains("both set"));
+}
+
 TEST_CASE("what is excluded from loading starts over") {
   const TempDir folder;
   REQUIRE(run_titan(small_run(folder.path(), {"--training.steps=6"})).exit == 0);

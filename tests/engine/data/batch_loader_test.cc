@@ -81,7 +81,8 @@ TEST_CASE("every sample exactly once while the number of ranks changes") {
     std::vector<std::unique_ptr<BatchLoader>> ranks;
     for (int64_t rank = 0; rank < phase.dp_size; ++rank) {
       const BatchLoaderOptions options = options_for(rank, phase.dp_size, global_batch, phase.shape);
-      ranks.push_back(std::make_unique<BatchLoader>(data.dataset(), data.dataset().all(), options, consumed));
+      ranks.push_back(std::make_unique<BatchLoader>(
+          std::vector<DataPart>{{&data.dataset(), data.dataset().all()}}, options, consumed));
     }
     for (int64_t step = 0; step < phase.steps; ++step) {
       std::vector<int64_t> all;
@@ -107,10 +108,10 @@ TEST_CASE("a resumed loader goes on bitwise, from any step") {
   const CountingData data(23);
   const BatchLoaderOptions options = options_for(1, 2, 4, {2, 1});
   std::vector<Batch> straight;
-  BatchLoader loader(data.dataset(), data.dataset().all(), options, 0);
+  BatchLoader loader({{&data.dataset(), data.dataset().all()}}, options, 0);
   for (int i = 0; i < 14; ++i) straight.push_back(loader.next());
   for (int64_t start = 0; start < 14; ++start) {
-    BatchLoader resumed(data.dataset(), data.dataset().all(), options, 4 * start);
+    BatchLoader resumed({{&data.dataset(), data.dataset().all()}}, options, 4 * start);
     CHECK(resumed.samples_consumed() == 4 * start);
     for (auto step = static_cast<size_t>(start); step < 14; ++step) {
       const Batch batch = resumed.next();
@@ -126,17 +127,16 @@ TEST_CASE("a resumed loader goes on bitwise, from any step") {
 
 TEST_CASE("the epoch of a step is reported") {
   const CountingData data(10);
-  BatchLoader loader(data.dataset(), data.dataset().all(), options_for(0, 1, 4, {1, 4}), 0);
+  BatchLoader loader({{&data.dataset(), data.dataset().all()}}, options_for(0, 1, 4, {1, 4}), 0);
   std::vector<int64_t> epochs;
   for (int i = 0; i < 6; ++i) epochs.push_back(loader.next().epoch);
   CHECK(epochs == std::vector<int64_t>{0, 0, 1, 1, 1, 2});
-  CHECK(loader.epoch_size() == 10);
 }
 
 TEST_CASE("training windows stay in their range") {
   const CountingData data(50);
   const WindowSplit split = split_windows(50, 0.2);
-  BatchLoader loader(data.dataset(), split.training, options_for(0, 1, 5, {1, 5}), 0);
+  BatchLoader loader({{&data.dataset(), split.training}}, options_for(0, 1, 5, {1, 5}), 0);
   std::map<int64_t, int> seen;
   for (int step = 0; step < 16; ++step) {
     for (const int64_t window : windows_of(loader.next())) ++seen[window];
@@ -152,7 +152,7 @@ TEST_CASE("ranks without a share run masked sequences") {
   const CountingData data(20);
   int64_t valid = 0;
   for (int64_t rank = 0; rank < 5; ++rank) {
-    BatchLoader loader(data.dataset(), data.dataset().all(), options_for(rank, 5, 3, {2, 2}), 0);
+    BatchLoader loader({{&data.dataset(), data.dataset().all()}}, options_for(rank, 5, 3, {2, 2}), 0);
     const Batch batch = loader.next();
     CHECK(batch.micro_batches.size() == 2);
     CHECK(windows_of(batch).size() <= 1);
@@ -181,7 +181,7 @@ TEST_CASE("a global batch that does not fit is refused with its numbers") {
   const CountingData data(20);
   const auto error = [&](int64_t global_batch, int64_t dp_size, BatchShape shape) {
     return error_of([&] {
-      BatchLoader(data.dataset(), data.dataset().all(), options_for(0, dp_size, global_batch, shape), 0);
+      BatchLoader({{&data.dataset(), data.dataset().all()}}, options_for(0, dp_size, global_batch, shape), 0);
     });
   };
   CHECK_THAT(error(9, 2, {2, 2}),
@@ -197,7 +197,7 @@ TEST_CASE("what the prefetch thread throws comes out of next, every time") {
     shard.seekp(160);
     shard.write("\xFF\xFF\xFF\x7F", 4);  // the first token of window 0, now outside the vocabulary
   }
-  BatchLoader loader(data.dataset(), data.dataset().all(), options_for(0, 1, 5, {1, 5}), 0);
+  BatchLoader loader({{&data.dataset(), data.dataset().all()}}, options_for(0, 1, 5, {1, 5}), 0);
   const auto run = [&] {
     for (int step = 0; step < 4; ++step) loader.next();
   };
@@ -208,7 +208,7 @@ TEST_CASE("what the prefetch thread throws comes out of next, every time") {
 TEST_CASE("a loader shuts down at any moment") {
   const CountingData data(1000);
   for (int i = 0; i < 50; ++i) {
-    BatchLoader loader(data.dataset(), data.dataset().all(), options_for(0, 1, 64, {8, 8}), 0);
+    BatchLoader loader({{&data.dataset(), data.dataset().all()}}, options_for(0, 1, 64, {8, 8}), 0);
     for (int step = 0; step < i % 4; ++step) loader.next();
     if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100 * i));
   }
@@ -216,7 +216,7 @@ TEST_CASE("a loader shuts down at any moment") {
 
 TEST_CASE("the wait for a batch is measured, and small once batches are ready") {
   const CountingData data(100);
-  BatchLoader loader(data.dataset(), data.dataset().all(), options_for(0, 1, 4, {1, 4}), 0);
+  BatchLoader loader({{&data.dataset(), data.dataset().all()}}, options_for(0, 1, 4, {1, 4}), 0);
   double smallest = loader.next().wait_seconds;
   CHECK(smallest >= 0.0);
   for (int attempt = 0; attempt < 50 && smallest >= 0.002;
@@ -234,14 +234,14 @@ TEST_CASE("validation visits every held-out window once, in as many steps on eve
       std::vector<int64_t> all;
       std::vector<int64_t> steps;
       for (int64_t rank = 0; rank < dp_size; ++rank) {
-        steps.push_back(ValidationSet(data.dataset(), range, rank, dp_size, {1, 2}, -1).steps());
+        steps.push_back(ValidationSet({{&data.dataset(), range}}, rank, dp_size, {1, 2}, -1).steps());
       }
       CHECK(steps == std::vector<int64_t>(static_cast<size_t>(dp_size),
                                           (range.count + 2 * dp_size - 1) / (2 * dp_size)));
       for (int64_t step = 0; step < steps[0]; ++step) {
         for (int64_t rank = 0; rank < dp_size; ++rank) {
           const std::vector<int64_t> windows =
-              windows_of(ValidationSet(data.dataset(), range, rank, dp_size, {1, 2}, -1).batch(step));
+              windows_of(ValidationSet({{&data.dataset(), range}}, rank, dp_size, {1, 2}, -1).batch(step));
           all.insert(all.end(), windows.begin(), windows.end());
         }
       }
@@ -255,13 +255,72 @@ TEST_CASE("validation visits every held-out window once, in as many steps on eve
 TEST_CASE("validation steps are bounded by the data and by the recipe") {
   const CountingData data(50);
   const auto steps = [&](int64_t max_steps) {
-    return ValidationSet(data.dataset(), {40, 10}, 0, 2, {1, 1}, max_steps).steps();
+    return ValidationSet({{&data.dataset(), {40, 10}}}, 0, 2, {1, 1}, max_steps).steps();
   };
   CHECK(steps(-1) == 5);
   CHECK(steps(3) == 3);
   CHECK(steps(100) == 5);
   CHECK_THAT(error_of([&] {
-               ValidationSet(data.dataset(), {50, 0}, 0, 1, {1, 1}, -1);
+               ValidationSet({{&data.dataset(), {50, 0}}}, 0, 1, {1, 1}, -1);
              }),
              Contains("no sequence"));
+}
+
+TEST_CASE("a mixture goes on exactly under another number of ranks") {
+  TempDir dir;
+  write_counting_shard(dir / "a.tokens", 0, 23 * kSeqLen + 1, {0});
+  write_counting_shard(dir / "b.tokens", 1000 * kSeqLen, 9 * kSeqLen + 1, {0});
+  const TokenDataset a({dir / "a.tokens"}, kSeqLen, false), b({dir / "b.tokens"}, kSeqLen, false);
+  // The last windows of a are held out.
+  const std::vector<DataPart> parts = {{&a, {0, 20}, 3}, {&b, b.all(), 1}};
+  const int64_t global_batch = 6;
+
+  const auto steps = [&](int64_t dp_size, int64_t first, int64_t count) {
+    std::vector<std::unique_ptr<BatchLoader>> ranks;
+    for (int64_t rank = 0; rank < dp_size; ++rank)
+      ranks.push_back(std::make_unique<BatchLoader>(parts, options_for(rank, dp_size, global_batch, {1, 6}),
+                                                    first * global_batch));
+    std::vector<int64_t> windows;
+    for (int64_t step = 0; step < count; ++step) {
+      for (const auto& rank : ranks) {
+        const std::vector<int64_t> part = windows_of(rank->next());
+        windows.insert(windows.end(), part.begin(), part.end());
+      }
+    }
+    return windows;
+  };
+  std::vector<int64_t> uninterrupted = steps(1, 0, 20);
+  std::vector<int64_t> resumed = steps(2, 0, 7);
+  for (const int64_t window : steps(5, 7, 13)) resumed.push_back(window);
+  CHECK(resumed == uninterrupted);
+
+  std::map<int64_t, int> of_a, of_b;
+  for (const int64_t window : uninterrupted) ++(window < 1000 ? of_a : of_b)[window];
+  CHECK(of_a.size() == 20);
+  CHECK(of_a.rbegin()->first == 19);
+  CHECK(of_b.size() == 9);
+  int drawn_a = 0;
+  for (const auto& [window, times] : of_a) {
+    CHECK((times == 4 || times == 5));
+    drawn_a += times;
+  }
+  CHECK(drawn_a == 90);
+}
+
+TEST_CASE("validation goes through the parts of a mixture one after the other") {
+  TempDir dir;
+  write_counting_shard(dir / "a.tokens", 0, 10 * kSeqLen + 1, {0});
+  write_counting_shard(dir / "b.tokens", 1000 * kSeqLen, 4 * kSeqLen + 1, {0});
+  const TokenDataset a({dir / "a.tokens"}, kSeqLen, false), b({dir / "b.tokens"}, kSeqLen, false);
+  std::vector<int64_t> windows;
+  const std::vector<DataPart> parts = {{&a, {7, 3}}, {&b, {2, 2}}};
+  for (int64_t step = 0; step < 2; ++step) {
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      const ValidationSet set(parts, rank, 2, {1, 2}, -1);
+      REQUIRE(set.steps() == 2);
+      const std::vector<int64_t> part = windows_of(set.batch(step));
+      windows.insert(windows.end(), part.begin(), part.end());
+    }
+  }
+  CHECK(windows == std::vector<int64_t>{7, 8, 9, 1002, 1003});
 }
