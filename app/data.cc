@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "app/command.h"
@@ -9,6 +10,7 @@
 #include "app/trainer/signals.h"
 #include "engine/data/batch_loader.h"
 #include "engine/data/documents.h"
+#include "engine/data/import.h"
 #include "engine/data/inspect.h"
 #include "engine/recipe/recipe.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -41,6 +43,31 @@ class DataCommand final : public Subcommand {
     prepare_->add_option("--output", output_, "Folder for the shards")->required();
     prepare_->add_option("--threads", threads_, "Tokenizer threads (0: all processors)")
         ->check(integer_in(0, kMostThreads));
+    import_ = command->add_subcommand("import", "Token files of llm.c, nanoGPT or Megatron to token shards");
+    import_->add_option("input", inputs_, ".bin files (Megatron's with a .idx beside), folders or globs")
+        ->required();
+    import_->add_option("--tokenizer", tokenizer_, "The tokenizer that made the tokens")->required();
+    import_->add_option("--output", output_, "Folder for the shards")->required();
+    import_
+        ->add_option(
+            "--format", import_options_.format,
+            "auto, llmc, nanogpt or megatron; auto knows llm.c by its magic and Megatron by its .idx")
+        ->transform(
+            CLI::CheckedTransformer(std::map<std::string, TokenFormat>{{"auto", TokenFormat::detect},
+                                                                       {"llmc", TokenFormat::llm_c},
+                                                                       {"nanogpt", TokenFormat::nano_gpt},
+                                                                       {"megatron", TokenFormat::megatron}}));
+    import_
+        ->add_option("--vocab-size", import_options_.vocab_size,
+                     "Refuse ids from here on (default: the tokenizer's)")
+        ->check(integer_in(1, kMostTokens));
+    import_
+        ->add_option(
+            "--begin-id", import_options_.begin_id,
+            "This id begins a document (default: the tokenizer's BOS); Megatron's index says it itself")
+        ->check(integer_in(0, kMostTokens));
+    import_->add_option("--end-id", import_options_.end_id, "This id ends a document")
+        ->check(integer_in(0, kMostTokens));
     inspect_ = command->add_subcommand("inspect", "Show what token shards hold");
     inspect_->add_option("path", path_, "A shard or a folder of shards")->required();
     inspect_->add_option("--tokenizer", tokenizer_, "Show the first tokens as text with this tokenizer");
@@ -70,6 +97,7 @@ class DataCommand final : public Subcommand {
 
   Exit run() override {
     if (prepare_->parsed()) return prepare();
+    if (import_->parsed()) return import_data();
     if (encode_->parsed()) return encode();
     return inspect_->parsed() ? inspect() : samples();
   }
@@ -84,6 +112,14 @@ class DataCommand final : public Subcommand {
     for (const auto& path : data.ignored) fmt::print(stderr, "ignored: {}\n", path.string());
     fmt::print("{}: {} tokens, {} documents, {} shards{}\n", data.folder.string(), data.tokens,
                data.documents, data.shards.size(), data.from_cache ? " (prepared before)" : "");
+    return Exit::ok;
+  }
+
+  Exit import_data() {
+    stop_at_once_on_signals("stopped; the same command starts over");
+    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(tokenizer_);
+    const ImportedData data = import_tokens(inputs_, *tokenizer, output_, import_options_);
+    fmt::print("{}: {} tokens, {} documents, {} shards\n", output_, data.tokens, data.documents, data.shards);
     return Exit::ok;
   }
 
@@ -139,8 +175,10 @@ class DataCommand final : public Subcommand {
     return Exit::ok;
   }
 
-  CLI::App *prepare_ = nullptr, *inspect_ = nullptr, *encode_ = nullptr, *samples_ = nullptr;
+  CLI::App *prepare_ = nullptr, *import_ = nullptr, *inspect_ = nullptr, *encode_ = nullptr,
+           *samples_ = nullptr;
   RecipeArguments recipe_;
+  ImportOptions import_options_;
   std::vector<std::string> inputs_;
   std::string tokenizer_, output_, path_;
   int threads_ = 0;

@@ -3,6 +3,7 @@
 #include "engine/data/content_hash.h"
 #include "engine/data/manifest.h"
 #include "engine/data/prepared_shards.h"
+#include "engine/data/shard_sequence.h"
 #include "engine/data/text_source.h"
 #include "engine/data/token_shard.h"
 #include "engine/data/tokenize_pool.h"
@@ -27,8 +28,6 @@ namespace {
 
 constexpr int kPreparedFormat =
     1;  // of the folder; part of the key, so another format never meets this one's files
-constexpr int64_t kMaxShardDocuments = int64_t{1}
-                                       << 24;  // bounds the table of starts a ShardWriter keeps in memory
 
 int64_t total_bytes(const std::vector<TextFile>& files) {
   const auto add = [](int64_t sum, const TextFile& file) { return sum + file.bytes; };
@@ -82,75 +81,9 @@ std::string cache_key(const std::vector<TextFile>& files, const Tokenizer& token
   return hash_text(text);
 }
 
-/// Writes shard after shard and records each finished one.
-class ShardSequence {
- public:
-  ShardSequence(fs::path folder, const Tokenizer& tokenizer, int64_t max_shard_tokens, ShardManifest finished)
-      : folder_(std::move(folder)),
-        tokenizer_(tokenizer),
-        max_shard_tokens_(max_shard_tokens),
-        manifest_(std::move(finished)) {}
-
-  void append(const TokenChunk& chunk) {
-    if (!writer_)
-      writer_ = std::make_unique<ShardWriter>(folder_ / file_name(), tokenizer_.vocab_size(),
-                                              tokenizer_.fingerprint());
-    writer_->append(chunk.tokens, chunk.document_starts, chunk.text_bytes);
-    ++chunks_;
-    if (writer_->token_count() >= max_shard_tokens_ || writer_->document_count() >= kMaxShardDocuments)
-      finish_shard();
-  }
-
-  const ShardManifest& finish() {
-    if (writer_ && writer_->token_count() > 0) finish_shard();
-    return manifest_;
-  }
-
-  int64_t tokens() const { return manifest_.tokens() + (writer_ ? writer_->token_count() : 0); }
-  int64_t documents() const { return manifest_.documents() + (writer_ ? writer_->document_count() : 0); }
-
- private:
-  std::string file_name() const {
-    return fmt::format("shard-{:05}{}", manifest_.shards.size(), kShardSuffix);
-  }
-
-  void finish_shard() {
-    const std::string name = file_name();
-    const ShardInfo info = writer_->finish();
-    writer_.reset();
-    manifest_.shards.push_back(
-        {name, info.token_count, info.document_count, info.text_bytes, info.content_hash});
-    manifest_.chunks += std::exchange(chunks_, 0);
-    write_shard_manifest(folder_ / kProgressFile, manifest_);
-  }
-
-  fs::path folder_;
-  const Tokenizer& tokenizer_;
-  int64_t max_shard_tokens_;
-  ShardManifest manifest_;
-  std::unique_ptr<ShardWriter> writer_;
-  int64_t chunks_ = 0;  ///< in the unfinished shard
-};
-
-/// What an earlier run finished, after everything else it left was removed.
-ShardManifest clean_folder(const fs::path& folder) {
-  ShardManifest finished = read_shard_manifest(folder / kProgressFile).value_or(ShardManifest{});
-  const auto keep = [&](const std::string& name) {
-    const auto named = [&](const ShardManifest::Shard& shard) { return shard.file == name; };
-    return std::any_of(finished.shards.begin(), finished.shards.end(), named);
-  };
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string suffix = entry.path().extension();
-    if ((suffix == ".tmp" || suffix == kShardSuffix) && !keep(entry.path().filename()))
-      fs::remove(entry.path());
-  }
-  fs::remove(folder / kManifestFile);
-  return finished;
-}
-
 ShardManifest tokenize_files(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
                              const fs::path& folder, const PrepareOptions& options) {
-  const ShardManifest finished = clean_folder(folder);
+  const ShardManifest finished = clean_shard_folder(folder);
   const std::vector<FileStamp> stamps = stamps_of(files);
   const int64_t bytes_total = total_bytes(files);
   ShardSequence shards(folder, tokenizer, options.max_shard_tokens, finished);
@@ -159,7 +92,7 @@ ShardManifest tokenize_files(const std::vector<TextFile>& files, const Tokenizer
 
   const auto write_oldest = [&] {
     const TokenChunk chunk = pool.pop();
-    shards.append(chunk);
+    shards.append(chunk.tokens, chunk.document_starts, chunk.text_bytes);
     if (!options.progress) return;
     options.progress({PrepareProgress::Phase::tokenize, chunk.file_bytes_done, bytes_total, shards.tokens(),
                       shards.documents()});

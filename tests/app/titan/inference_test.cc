@@ -107,7 +107,7 @@ TEST_CASE("plan prints, dumps and gives JSON") {
   CHECK_THAT(parallel.err, Contains("planned as one rank") && Contains("tensor_parallel_degree"));
 }
 
-TEST_CASE("data encode prints the ids of documents") {
+TEST_CASE("data encode prints the ids of documents, data import takes them back") {
   const TempDir folder;
   std::ofstream(folder / "a.jsonl") << "{\"text\": \"ab\\nc\"}\n{\"text\": \"\"}\n{\"text\": \"d\"}\n";
   std::ofstream(folder / "b.txt") << "e\xff";
@@ -116,6 +116,20 @@ TEST_CASE("data encode prints the ids of documents") {
   CHECK(encoded.out == "97 98 10 99\n\n100\n101 255\n");
   CHECK_THAT(run_titan({"data", "encode", (folder / "b.txt").string(), "--tokenizer=byte", "--summary"}).out,
              Contains("1 documents, 2 bytes, 2 tokens, "));
+
+  const std::uint16_t tokens[] = {256, 97, 257, 256, 98, 257};
+  std::ofstream(folder / "raw.bin").write(reinterpret_cast<const char*>(tokens), sizeof(tokens));
+  std::vector<std::string> command{"data", "import", (folder / "raw.bin").string(), "--tokenizer=byte",
+                                   "--output=" + (folder / "tokens").string()};
+  CHECK_THAT(run_titan(command).err, Contains("say --format=nanogpt"));
+  command.emplace_back("--format=nanogpt");
+  const Run imported = run_titan(command);
+  INFO(imported.err);
+  CHECK(imported.exit == 0);
+  CHECK_THAT(imported.out, Contains("6 tokens, 2 documents, 1 shards"));
+  CHECK(run_titan({"data", "inspect", (folder / "tokens").string(), "--verify"}).exit == 0);
+  command.emplace_back("--vocab-size=257");
+  CHECK_THAT(run_titan(command).err, Contains("the id 257 is outside the vocabulary of 257"));
 }
 
 TEST_CASE("data prepare and inspect") {
