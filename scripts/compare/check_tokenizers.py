@@ -1,9 +1,10 @@
 """Compare titan's token ids with those of `tokenizers` and `tiktoken` on hostile texts made from a seed.
 
-    python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3 tiktoken==0.14.0
+    python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3 tiktoken==0.14.0 transformers
     venv/bin/python scripts/compare/check_tokenizers.py --count 20000 [TOKENIZER...]
 
 A tokenizer is a tokenizer.json or a Llama 3 tokenizer.model (or a folder with one); without any, those in the repository.
+Beside a tokenizer_config.json the reference is `transformers`, which adds the special tokens that file names.
 Prints each difference and a line a tokenizer; exit status 1 if there was a difference.
 """
 
@@ -32,7 +33,12 @@ def reference(path):
     if path.suffix == ".model":
         encoding = llama3_encoding(tiktoken.load.load_tiktoken_bpe(str(path)))
         return lambda text: encoding.encode(text, allowed_special="all")
-    tokenizer = Tokenizer.from_file(str(path))
+    if (path.parent / "tokenizer_config.json").exists():  # it may add special tokens
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(str(path.parent)).backend_tokenizer
+    else:
+        tokenizer = Tokenizer.from_file(str(path))
     return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
 
 
