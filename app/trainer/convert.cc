@@ -61,7 +61,7 @@ std::optional<std::string> text_of(const Tokenizer& tokenizer, std::optional<std
 }
 
 /// Adds the tokenizer's files to `texts`, and its BOS and EOS to `config`.
-void add_tokenizer(const Recipe& recipe, std::vector<TextFile>& texts, ExportedConfig& config) {
+void add_tokenizer(const Recipe& recipe, std::vector<SmallFile>& texts, ExportedConfig& config) {
   const std::unique_ptr<Tokenizer> tokenizer = recipe_tokenizer(recipe);
   config.bos = tokenizer->bos();
   config.eos = tokenizer->eos();
@@ -75,19 +75,19 @@ void add_tokenizer(const Recipe& recipe, std::vector<TextFile>& texts, ExportedC
     if (path_exists(file.parent_path() / name)) texts.push_back({name, read_text(file.parent_path() / name)});
 }
 
-bool has(const std::vector<TextFile>& texts, std::string_view name) {
-  return std::any_of(texts.begin(), texts.end(), [&](const TextFile& t) { return t.name == name; });
+bool has(const std::vector<SmallFile>& texts, std::string_view name) {
+  return std::any_of(texts.begin(), texts.end(), [&](const SmallFile& t) { return t.name == name; });
 }
 
 /// Every file of the exported folder but the weights.
-std::vector<TextFile> small_files(const RunState& run, const Recipe& recipe, const ModelConfig& model,
+std::vector<SmallFile> small_files(const RunState& run, const Recipe& recipe, const ModelConfig& model,
                                   StoredType type) {
   ExportedConfig config;
   config.dtype = dtype_name(type);
   const std::int64_t trained = model.rope_scaling == RopeScaling{} ? 0 : kLlama3Positions;
   config.max_positions =
       max_positions_of(run.model_config).value_or(std::max(trained, recipe.training.seq_len));
-  std::vector<TextFile> texts;
+  std::vector<SmallFile> texts;
   try {
     add_tokenizer(recipe, texts, config);
   } catch (const UserError& error) {
@@ -180,7 +180,7 @@ void export_checkpoint(const fs::path& checkpoint, const fs::path& output, const
     checks.model_parameters.push_back(p.name);
   }
   load_checkpoint(checkpoint, manifest, all, checks);
-  const std::vector<TextFile> texts = small_files(manifest.run, recipe, model, options.type);
+  const std::vector<SmallFile> texts = small_files(manifest.run, recipe, model, options.type);
   ProgressBar bar("Exporting", exported_bytes(model, options.type), "B");
   options.progress = [&](std::int64_t bytes) { bar.advance(bytes); };
   write_foreign_model(

@@ -77,7 +77,7 @@ void check_space(const fs::path& folder, std::int64_t needed) {
                     static_cast<double>(available) / 1048576.0));
 }
 
-void write_all(const fs::path& folder, const ModelConfig& model, const std::vector<TextFile>& texts,
+void write_all(const fs::path& folder, const ModelConfig& model, const std::vector<SmallFile>& texts,
                const ReadParameter& read, const ExportOptions& options) {
   const std::vector<Shard> shards = shards_of(model, options);
   std::map<std::string, std::string> index;
@@ -89,7 +89,7 @@ void write_all(const fs::path& folder, const ModelConfig& model, const std::vect
   if (shards.size() > 1)
     write_text(folder / "model.safetensors.index.json",
                weight_index_json(index, exported_bytes(model, options.type)), options.hook);
-  for (const TextFile& text : texts) write_text(folder / text.name, text.text, options.hook);
+  for (const SmallFile& text : texts) write_text(folder / text.name, text.text, options.hook);
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ std::int64_t exported_bytes(const ModelConfig& model, StoredType type) {
   return parameter_count(model) * size_of(type);
 }
 
-void write_foreign_model(const fs::path& folder, const ModelConfig& model, const std::vector<TextFile>& texts,
+void write_foreign_model(const fs::path& folder, const ModelConfig& model, const std::vector<SmallFile>& texts,
                          const ReadParameter& read, const ExportOptions& options) {
   const fs::path target = folder.has_filename() ? folder : folder.parent_path();  // "out/" is "out"
   if (!options.replace && path_exists(target))

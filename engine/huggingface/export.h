@@ -23,7 +23,7 @@ struct ExportOptions {
 };
 
 /// A small file of the folder.
-struct TextFile {
+struct SmallFile {
   std::string name, text;
 };
 
@@ -37,7 +37,7 @@ std::int64_t exported_bytes(const ModelConfig& model, StoredType type);
 /// One tensor is in memory at a time. The folder appears whole, by a rename. Throws UserError: the folder
 /// exists, there is too little space, a write fails.
 void write_foreign_model(const std::filesystem::path& folder, const ModelConfig& model,
-                         const std::vector<TextFile>& texts, const ReadParameter& read,
+                         const std::vector<SmallFile>& texts, const ReadParameter& read,
                          const ExportOptions& options);
 
 }  // namespace titan
