@@ -81,7 +81,7 @@ bool has(const std::vector<SmallFile>& texts, std::string_view name) {
 
 /// Every file of the exported folder but the weights.
 std::vector<SmallFile> small_files(const RunState& run, const Recipe& recipe, const ModelConfig& model,
-                                  StoredType type) {
+                                   StoredType type) {
   ExportedConfig config;
   config.dtype = dtype_name(type);
   const std::int64_t trained = model.rope_scaling == RopeScaling{} ? 0 : kLlama3Positions;

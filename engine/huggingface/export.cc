@@ -98,8 +98,9 @@ std::int64_t exported_bytes(const ModelConfig& model, StoredType type) {
   return parameter_count(model) * size_of(type);
 }
 
-void write_foreign_model(const fs::path& folder, const ModelConfig& model, const std::vector<SmallFile>& texts,
-                         const ReadParameter& read, const ExportOptions& options) {
+void write_foreign_model(const fs::path& folder, const ModelConfig& model,
+                         const std::vector<SmallFile>& texts, const ReadParameter& read,
+                         const ExportOptions& options) {
   const fs::path target = folder.has_filename() ? folder : folder.parent_path();  // "out/" is "out"
   if (!options.replace && path_exists(target))
     throw UserError(fmt::format("{} exists; remove it or name another folder", target.string()));
