@@ -31,7 +31,7 @@ fuzz() {
   local target=$1 seconds=$2 pid
   mkdir -p "$work/$target/corpus" "$work/$target/findings"
   TMPDIR=$scratch "$bin/fuzz_$target" "$work/$target/corpus" "$seeds/$target" \
-    -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb="$(malloc_limit "$target")" -print_final_stats=1 \
+    -timeout=60 -report_slow_units=60 -rss_limit_mb=2048 -malloc_limit_mb="$(malloc_limit "$target")" -print_final_stats=1 \
     -artifact_prefix="$work/$target/findings/" >"$work/$target/log" 2>&1 &
   pid=$!
   while kill -0 "$pid" 2>/dev/null; do
