@@ -34,12 +34,7 @@ class DataCommand final : public Subcommand {
     CLI::App* command = app.add_subcommand("data", "Prepare and look at training data");
     command->require_subcommand(1);
     prepare_ = command->add_subcommand("prepare", "Tokenize text into token shards");
-    prepare_->add_option("input", inputs_, "Text files (.txt .jsonl .json, also .gz .zst), folders or globs")
-        ->required();
-    prepare_
-        ->add_option("--tokenizer", tokenizer_,
-                     "\"byte\", a tokenizer.json, a tokenizer.model or a folder with one")
-        ->required();
+    add_text_options(*prepare_);
     prepare_->add_option("--output", output_, "Folder for the shards")->required();
     prepare_->add_option("--threads", threads_, "Tokenizer threads (0: all processors)")
         ->check(integer_in(0, kMostThreads));
@@ -77,12 +72,7 @@ class DataCommand final : public Subcommand {
     inspect_->add_flag("--verify", verify_, "Read everything and compare the hashes");
     inspect_->add_flag("--json", json_, "One JSON object");
     encode_ = command->add_subcommand("encode", "Print the token ids of text, one line a document");
-    encode_->add_option("input", inputs_, "Text files (.txt .jsonl .json, also .gz .zst), folders or globs")
-        ->required();
-    encode_
-        ->add_option("--tokenizer", tokenizer_,
-                     "\"byte\", a tokenizer.json, a tokenizer.model or a folder with one")
-        ->required();
+    add_text_options(*encode_);
     encode_->add_flag("--summary", summary_, "Only documents, bytes, tokens and the time that encoding took");
     samples_ = command->add_subcommand("samples", "Show training samples of a run as text, by their numbers");
     recipe_.add_to(*samples_);
@@ -103,6 +93,15 @@ class DataCommand final : public Subcommand {
   }
 
  private:
+  void add_text_options(CLI::App& command) {
+    command.add_option("input", inputs_, "Text files (.txt .jsonl .json, also .gz .zst), folders or globs")
+        ->required();
+    command
+        .add_option("--tokenizer", tokenizer_,
+                    "\"byte\", a tokenizer.json, a tokenizer.model or a folder with one")
+        ->required();
+  }
+
   Exit prepare() {
     stop_at_once_on_signals("stopped; whole shards are kept, and the same command goes on after them");
     const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(tokenizer_);

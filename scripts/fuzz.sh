@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Fuzzes the parsers of outside bytes: tests/fuzz, with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
-# Ends with a table. Exit status: 0 nothing found, 1 something; its input stays in build/fuzz/work/TARGET/findings.
+# Ends with a table. Exit status: 0 nothing found, 1 something; its input stays in build/fuzz/runs/TARGET/findings.
 #
 #   scripts/fuzz.sh                              every target for 10 minutes of processor time
 #   scripts/fuzz.sh --minutes 1 recipe gzip      these, for a minute each
 #   scripts/fuzz.sh --minimize [TARGET...]       puts inputs that reach new code into tests/fuzz/corpus, the smallest
 #                                                first, up to 4 KiB a target; fuzzes nothing
 #
-# What a run found out stays in build/fuzz/work/TARGET/corpus, and the next goes on from there.
+# What a run found out stays in build/fuzz/runs/TARGET/corpus, and the next goes on from there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly seeds=tests/fuzz/corpus work=build/fuzz/work bin=build/fuzz/tests/fuzz
+readonly seeds=tests/fuzz/corpus runs=build/fuzz/runs bin=build/fuzz/tests/fuzz
 readonly kept_bytes=4096
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
@@ -26,13 +26,13 @@ cpu_seconds() {
 # The largest single allocation in MiB. A zstd frame may ask for a window of 2 GiB, which is not touched before it fills.
 malloc_limit() { if [[ $1 == zstd ]]; then echo 2300; else echo 256; fi; }
 
-# fuzz TARGET SECONDS: its log is work/TARGET/log.
+# fuzz TARGET SECONDS: its log is in $runs/TARGET.
 fuzz() {
   local target=$1 seconds=$2 pid
-  mkdir -p "$work/$target/corpus" "$work/$target/findings"
-  TMPDIR=$scratch "$bin/fuzz_$target" "$work/$target/corpus" "$seeds/$target" \
+  mkdir -p "$runs/$target/corpus" "$runs/$target/findings"
+  TMPDIR=$scratch "$bin/fuzz_$target" "$runs/$target/corpus" "$seeds/$target" \
     -timeout=60 -report_slow_units=60 -rss_limit_mb=2048 -malloc_limit_mb="$(malloc_limit "$target")" -print_final_stats=1 \
-    -artifact_prefix="$work/$target/findings/" >"$work/$target/log" 2>&1 &
+    -artifact_prefix="$runs/$target/findings/" >"$runs/$target/log" 2>&1 &
   pid=$!
   while kill -0 "$pid" 2>/dev/null; do
     sleep 1
@@ -43,11 +43,11 @@ fuzz() {
 
 # minimize TARGET: adds to its committed corpus.
 minimize() {
-  local target=$1 merged=$work/$1/merged file
+  local target=$1 merged=$runs/$1/merged file
   rm -rf "$merged"
   cp -r "$seeds/$target" "$merged"
-  mkdir -p "$work/$target/corpus"
-  TMPDIR=$scratch "$bin/fuzz_$target" -merge=1 -use_counters=0 "$merged" "$work/$target/corpus" 2>"$work/$target/merge.log"
+  mkdir -p "$runs/$target/corpus"
+  TMPDIR=$scratch "$bin/fuzz_$target" -merge=1 -use_counters=0 "$merged" "$runs/$target/corpus" 2>"$runs/$target/merge.log"
   while read -r _ file; do
     [[ -e $seeds/$target/${file##*/} ]] && continue
     (($(cat "$seeds/$target"/* "$file" | wc -c) <= kept_bytes)) || break
@@ -56,7 +56,7 @@ minimize() {
   echo "$target: $(find "$seeds/$target" -type f | wc -l) inputs, $(cat "$seeds/$target"/* | wc -c) bytes"
 }
 
-statistic() { sed -n "s/^stat::$2: *//p" "$work/$1/log"; }
+statistic() { sed -n "s/^stat::$2: *//p" "$runs/$1/log"; }
 
 minutes=10
 only_minimize=false
@@ -97,12 +97,12 @@ done
 printf '\n%-20s %12s %9s  %s\n' target runs inputs findings
 status=0
 for target in "${targets[@]}"; do
-  findings=$(find "$work/$target/findings" -type f | wc -l)
+  findings=$(find "$runs/$target/findings" -type f | wc -l)
   printf '%-20s %12s %9s  %s\n' "$target" "$(statistic "$target" number_of_executed_units)" \
-    "$(find "$work/$target/corpus" -type f | wc -l)" "$findings"
+    "$(find "$runs/$target/corpus" -type f | wc -l)" "$findings"
   if ((findings > 0)); then
     status=1
-    find "$work/$target/findings" -type f -printf '  %p\n'
+    find "$runs/$target/findings" -type f -printf '  %p\n'
   fi
 done
 exit $status

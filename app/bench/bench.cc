@@ -170,8 +170,7 @@ class BenchData {
     if (!fs::exists(text)) write_text(text, bytes_);
     std::vector<std::string> overrides{"--training.dataset_path=" + text.string(),
                                        "--training.data_cache=" + (folder_ / "tokens").string()};
-    const std::string& tokenizer =
-        recipe.model.tokenizer.empty() ? recipe.model.hf_assets_path : recipe.model.tokenizer;
+    const std::string& tokenizer = tokenizer_path(recipe);
     if (tokenizer != "byte" && !fs::exists(tokenizer)) overrides.emplace_back("--model.tokenizer=byte");
     return overrides;
   }

@@ -11,6 +11,7 @@
 #include "engine/bench/report.h"
 #include "engine/bench/statistics.h"
 #include "engine/model/config.h"
+#include "engine/profile/profile.h"
 #include "engine/program/order.h"
 #include "engine/recipe/recipe.h"
 #include "kernels/base/error.h"
@@ -152,9 +153,7 @@ OpsReport bench_ops(const Recipe& recipe, int steps) {
                  model_config(recipe).vocab_size);
     session.executor().run(index, &ran);
     if (step == 0) continue;  // memory and caches are cold
-    double end = 0;
-    for (const CommandTime& t : ran) end = std::max(end, t.end);
-    seconds.push_back(end);
+    seconds.push_back(duration_of(ran));
     times[static_cast<std::size_t>(step - 1)] = std::move(ran);
   }
   report.step_seconds = spread(seconds).median;

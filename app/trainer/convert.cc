@@ -30,10 +30,6 @@ std::string_view dtype_name(StoredType type) {
   return type == StoredType::bf16 ? "bfloat16" : type == StoredType::f16 ? "float16" : "float32";
 }
 
-std::vector<std::int64_t> shape_of(const ParameterSpec& p) {
-  return p.one_dimensional ? std::vector{p.cols} : std::vector{p.rows, p.cols};
-}
-
 /// The folder and the step that `output` names.
 std::pair<fs::path, std::int64_t> split_output(const fs::path& output) {
   const fs::path path = output.has_filename() ? output : output.parent_path();
@@ -47,9 +43,7 @@ std::pair<fs::path, std::int64_t> split_output(const fs::path& output) {
 
 /// The recipe's tokenizer file, or nothing.
 fs::path tokenizer_file(const Recipe& recipe) {
-  const std::string& named =
-      recipe.model.tokenizer.empty() ? recipe.model.hf_assets_path : recipe.model.tokenizer;
-  const fs::path path = named;
+  const fs::path path = tokenizer_path(recipe);
   if (path.extension() == ".json") return path;
   if (path_exists(path / "tokenizer.json")) return path / "tokenizer.json";
   return {};
@@ -61,10 +55,10 @@ std::optional<std::string> text_of(const Tokenizer& tokenizer, std::optional<std
 }
 
 /// Adds the tokenizer's files to `texts`, and its BOS and EOS to `config`.
-void add_tokenizer(const Recipe& recipe, std::vector<SmallFile>& texts, ExportedConfig& config) {
-  const std::unique_ptr<Tokenizer> tokenizer = recipe_tokenizer(recipe);
-  config.bos = tokenizer->bos();
-  config.eos = tokenizer->eos();
+void add_tokenizer(const Tokenizer& tokenizer, const Recipe& recipe, std::vector<SmallFile>& texts,
+                   ExportedConfig& config) {
+  config.bos = tokenizer.bos();
+  config.eos = tokenizer.eos();
   const fs::path file = tokenizer_file(recipe);
   if (file.empty()) {
     spdlog::warn("The checkpoint's tokenizer has no tokenizer.json: the folder is exported without one");
@@ -88,16 +82,16 @@ std::vector<SmallFile> small_files(const RunState& run, const Recipe& recipe, co
   config.max_positions =
       max_positions_of(run.model_config).value_or(std::max(trained, recipe.training.seq_len));
   std::vector<SmallFile> texts;
+  std::unique_ptr<Tokenizer> tokenizer;
   try {
-    add_tokenizer(recipe, texts, config);
+    tokenizer = recipe_tokenizer(recipe);
+    add_tokenizer(*tokenizer, recipe, texts, config);
   } catch (const UserError& error) {
     spdlog::warn("The folder is exported without a tokenizer: {}", error.what());
   }
-  if (has(texts, "tokenizer.json") && !has(texts, "tokenizer_config.json")) {
-    const std::unique_ptr<Tokenizer> tokenizer = recipe_tokenizer(recipe);
+  if (has(texts, "tokenizer.json") && !has(texts, "tokenizer_config.json"))
     texts.push_back({"tokenizer_config.json", tokenizer_config_json(text_of(*tokenizer, config.bos),
                                                                     text_of(*tokenizer, config.eos))});
-  }
   if (!has(texts, "generation_config.json"))
     texts.push_back({"generation_config.json", generation_config_json(config)});
   texts.push_back({"config.json", config_json(model, config)});
@@ -143,7 +137,7 @@ fs::path import_model(const fs::path& folder, const fs::path& output) {
   ProgressBar bar("Importing", exported_bytes(model.config().model, StoredType::f32), "B");
   for (const ParameterSpec& p : parameters(model.config().model))
     snapshot.tensors.push_back(
-        {.piece = whole_piece(p.name, shape_of(p)),
+        {.piece = whole_piece(p.name, p.file_shape()),
          .read = [&model, &bar, name = p.name](std::int64_t begin, std::span<float> out) {
            model.read(name, begin, out);
            bar.advance(static_cast<std::int64_t>(out.size() * sizeof(float)));
@@ -176,7 +170,7 @@ void export_checkpoint(const fs::path& checkpoint, const fs::path& output, const
   checks.check_only = true;
   std::vector<WantedTensor> all;
   for (const ParameterSpec& p : parameters(model)) {
-    all.push_back({.piece = whole_piece(p.name, shape_of(p))});
+    all.push_back({.piece = whole_piece(p.name, p.file_shape())});
     checks.model_parameters.push_back(p.name);
   }
   load_checkpoint(checkpoint, manifest, all, checks);
@@ -186,7 +180,7 @@ void export_checkpoint(const fs::path& checkpoint, const fs::path& output, const
   write_foreign_model(
       output, model, texts,
       [&](const ParameterSpec& p, std::span<float> values) {
-        const WantedTensor wanted{.piece = whole_piece(p.name, shape_of(p)), .data = values.data()};
+        const WantedTensor wanted{.piece = whole_piece(p.name, p.file_shape()), .data = values.data()};
         load_checkpoint(checkpoint, manifest, std::span(&wanted, 1), {});
       },
       options);

@@ -74,9 +74,12 @@ const TokenDataset* add_dataset(const std::vector<std::filesystem::path>& shards
 
 }  // namespace
 
+const std::string& tokenizer_path(const Recipe& recipe) {
+  return recipe.model.tokenizer.empty() ? recipe.model.hf_assets_path : recipe.model.tokenizer;
+}
+
 std::unique_ptr<Tokenizer> recipe_tokenizer(const Recipe& recipe) {
-  const std::string& path =
-      recipe.model.tokenizer.empty() ? recipe.model.hf_assets_path : recipe.model.tokenizer;
+  const std::string& path = tokenizer_path(recipe);
   if (path != "byte" && !std::filesystem::exists(path))
     throw UserError(
         fmt::format("tokenizer: {} does not exist ({}); set model.tokenizer to a tokenizer.json, a folder "

@@ -16,6 +16,8 @@ class Tokenizer;
 struct ModelConfig;
 struct Recipe;
 
+/// What `model.tokenizer` or else `model.hf_assets_path` says: "byte", a file or a folder.
+const std::string& tokenizer_path(const Recipe& recipe);
 /// The tokenizer that `model.tokenizer` or else `model.hf_assets_path` names. Throws UserError naming both
 /// keys.
 std::unique_ptr<Tokenizer> recipe_tokenizer(const Recipe& recipe);

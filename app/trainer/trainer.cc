@@ -279,10 +279,8 @@ class Trainer {
     write_trace(path, program, node_times_,
                 {.title = fmt::format("titan, step {}", state_.step + 1),
                  .persistent_bytes = session_->job().placement.space(Space::device).persistent_bytes});
-    double end = 0;
-    for (const CommandTime& t : node_times_) end = std::max(end, t.end);
     spdlog::info("Trace of step {} in {}; where its time went:\n{}", state_.step + 1, path.string(),
-                 share_table(share_by_op(program, node_times_, *machine_), end));
+                 share_table(share_by_op(program, node_times_, *machine_), duration_of(node_times_)));
   }
 
   /// The program has left weights and moments as they were (its stop flag); nothing of this step is kept or

@@ -6,8 +6,6 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/base/error.h"
 
-#include <glob.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -270,10 +268,7 @@ std::vector<fs::path> bin_files(const std::string& input) {
       throw UserError(fmt::format("{} is no .bin file of tokens", input));
     files.emplace_back(input);
   } else {
-    glob_t matches{};
-    if (::glob(input.c_str(), 0, nullptr, &matches) == 0)
-      files.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
-    ::globfree(&matches);
+    files = matching_paths(input);
     if (files.empty()) throw UserError(fmt::format("{} does not exist; check the path", input));
   }
   if (files.empty()) throw UserError(fmt::format("{}: the folder holds no .bin file", input));

@@ -3,10 +3,9 @@
 #include "engine/data/content_hash.h"
 #include "engine/data/manifest.h"
 #include "engine/data/token_shard.h"
+#include "engine/io/file.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/base/error.h"
-
-#include <glob.h>
 
 #include <algorithm>
 #include <optional>
@@ -57,20 +56,10 @@ std::vector<fs::path> shards_in_folder(const fs::path& folder) {
   return shards;
 }
 
-std::vector<fs::path> shards_of_glob(const std::string& pattern) {
-  glob_t matches{};
-  if (!is_shard(pattern)) return {};
-  std::vector<fs::path> shards;
-  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0)
-    shards.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
-  ::globfree(&matches);
-  return shards;
-}
-
 std::vector<fs::path> shards_of_input(const std::string& input) {
   if (fs::is_directory(input)) return shards_in_folder(input);
   if (fs::exists(input)) return is_shard(input) ? std::vector<fs::path>{input} : std::vector<fs::path>{};
-  return shards_of_glob(input);
+  return is_shard(input) ? matching_paths(input) : std::vector<fs::path>{};
 }
 
 }  // namespace

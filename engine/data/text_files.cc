@@ -1,8 +1,7 @@
 #include "engine/data/text_files.h"
 
+#include "engine/io/file.h"
 #include "kernels/base/error.h"
-
-#include <glob.h>
 
 #include <algorithm>
 #include <optional>
@@ -93,11 +92,9 @@ void add_path(const fs::path& path, TextFiles& out) {
 }
 
 void add_glob(const std::string& pattern, TextFiles& out) {
-  glob_t matches{};
-  const int failed = ::glob(pattern.c_str(), 0, nullptr, &matches);
-  const std::vector<fs::path> paths(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
-  ::globfree(&matches);
-  if (failed) throw UserError(fmt::format("no file matches '{}'; check the path and the pattern", pattern));
+  const std::vector<fs::path> paths = matching_paths(pattern);
+  if (paths.empty())
+    throw UserError(fmt::format("no file matches '{}'; check the path and the pattern", pattern));
   for (const fs::path& path : paths) add_path(path, out);
 }
 

@@ -40,9 +40,7 @@ std::string shard_name(std::size_t index, std::size_t count) {
 void write_shard(const fs::path& path, const Shard& shard, const ReadParameter& read,
                  const ExportOptions& options) {
   std::vector<TensorEntry> entries;
-  for (const ParameterSpec& p : shard)
-    entries.push_back(
-        {p.name, options.type, p.one_dimensional ? std::vector{p.cols} : std::vector{p.rows, p.cols}, 0, 0});
+  for (const ParameterSpec& p : shard) entries.push_back({p.name, options.type, p.file_shape(), 0, 0});
   SafetensorsWriter writer(path, std::move(entries), {{"format", "pt"}}, options.hook);
   std::vector<float> values;
   std::vector<std::byte> encoded;

@@ -72,28 +72,32 @@ ForeignModel::ForeignModel(const fs::path& folder) : folder_(folder) {
   if (!path_exists(folder)) throw UserError(fmt::format("{}: there is no such folder", folder.string()));
   if (path_exists(folder / kManifestName))
     throw UserError(fmt::format("{} is a titan checkpoint, not a Hugging Face folder", folder.string()));
-  const fs::path config = folder / kConfig, params = folder / kParams;
-  if (path_exists(config)) config_ = parse_config_json(read_text(config), config.string());
+  const fs::path config = folder / kConfig;
+  const bool has_config = path_exists(config);
+  if (has_config) config_ = parse_config_json(read_text(config), config.string());
   open_files();
-  if (path_exists(config)) {
-  } else if (path_exists(params)) {
-    const File* file = nullptr;
-    const TensorEntry* table = find(meta_name("model.embed_tokens.weight"), &file);
-    config_ = parse_params_json(
-        read_text(params), params.string(),
-        table != nullptr && !table->shape.empty() ? std::optional(table->shape.front()) : std::nullopt);
-    config_.model.tie_embeddings = find(meta_name("lm_head.weight"), &file) == nullptr;
-  } else {
-    throw UserError(
-        fmt::format("{} has neither a config.json nor Meta's params.json, which say what model "
-                    "its weights are of",
-                    folder.string()));
-  }
+  if (!has_config) read_params();
   find_parameters();
   check_extra();
 }
 
 ForeignModel::~ForeignModel() = default;
+
+/// Meta's configuration leaves to the tensors how many tokens there are and whether the head is tied.
+void ForeignModel::read_params() {
+  const fs::path params = folder_ / kParams;
+  if (!path_exists(params))
+    throw UserError(
+        fmt::format("{} has neither a config.json nor Meta's params.json, which say what model "
+                    "its weights are of",
+                    folder_.string()));
+  const File* file = nullptr;
+  const TensorEntry* table = find(meta_name("model.embed_tokens.weight"), &file);
+  config_ = parse_params_json(
+      read_text(params), params.string(),
+      table != nullptr && !table->shape.empty() ? std::optional(table->shape.front()) : std::nullopt);
+  config_.model.tie_embeddings = find(meta_name("lm_head.weight"), &file) == nullptr;
+}
 
 void ForeignModel::open_files() {
   const fs::path index = folder_ / kIndex;
@@ -149,8 +153,7 @@ void ForeignModel::find_parameters() {
           fmt::format("{}: tensor {} (or {}) is missing; the folder is not complete, or its "
                       "configuration is of another model",
                       folder_.string(), p.name, meta_name(p.name)));
-    const std::vector<std::int64_t> shape =
-        p.one_dimensional ? std::vector{p.cols} : std::vector{p.rows, p.cols};
+    const std::vector<std::int64_t> shape = p.file_shape();
     if (tensor->shape != shape)
       throw UserError(fmt::format("{}: tensor {} has shape {}, its configuration says {}",
                                   source.file->input.path().string(), tensor->name, to_string(tensor->shape),

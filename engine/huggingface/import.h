@@ -48,6 +48,7 @@ class ForeignModel {
   };
 
   void open_files();
+  void read_params();
   void find_parameters();
   const TensorEntry* find(const std::string& name, const File** file) const;
   void check_extra() const;

@@ -3,6 +3,7 @@
 #include "kernels/base/error.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -201,6 +202,15 @@ FileLock::FileLock(const fs::path& path) : descriptor_(open_or_throw("open lock"
 }
 
 FileLock::~FileLock() { ::close(descriptor_); }
+
+std::vector<fs::path> matching_paths(const std::string& pattern) {
+  glob_t matches{};
+  std::vector<fs::path> paths;
+  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0)
+    paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+  ::globfree(&matches);
+  return paths;
+}
 
 bool path_exists(const fs::path& path) {
   std::error_code error;

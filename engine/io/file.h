@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace titan {
 
@@ -117,6 +118,8 @@ class FileLock {
   int descriptor_;
 };
 
+/// Paths that match a pattern of the shell, in order; none where nothing does.
+std::vector<std::filesystem::path> matching_paths(const std::string& pattern);
 bool path_exists(const std::filesystem::path& path);  ///< throws UserError where that cannot be known
 std::string read_text(const std::filesystem::path& path);
 void sync_directory(const std::filesystem::path& path, const DiskHook& hook = {});

@@ -59,6 +59,11 @@ struct ParameterSpec {
   int layer = -1;                   ///< −1: outside the blocks
   Init init;
   bool one_dimensional = false;
+
+  /// As files store it.
+  std::vector<std::int64_t> file_shape() const {
+    return one_dimensional ? std::vector{cols} : std::vector{rows, cols};
+  }
 };
 
 /// All parameters in model order. Tied embeddings have no lm_head.

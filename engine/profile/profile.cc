@@ -56,6 +56,12 @@ ProgramTotals totals(const Program& program, const Machine& machine) {
   return t;
 }
 
+double duration_of(std::span<const CommandTime> times) {
+  double end = 0;
+  for (const CommandTime& t : times) end = std::max(end, t.end);
+  return end;
+}
+
 std::vector<OpShare> share_by_op(const Program& program, std::span<const CommandTime> times,
                                  const Machine& machine) {
   const std::vector<Occurrence> occurrences = unroll(program);

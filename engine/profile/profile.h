@@ -27,6 +27,9 @@ struct ProgramTotals {
 };
 ProgramTotals totals(const Program& program, const Machine& machine);
 
+/// From the beginning of the program to the end of its last node.
+double duration_of(std::span<const CommandTime> times);
+
 /// All nodes of one operation.
 struct OpShare {
   std::string op;

@@ -25,13 +25,7 @@ void load_queries(const BackwardTask& task, int64_t first, int count, int ld, Qu
   transpose(queries->q, ld, count, block.padded, width, task.scale * kLog2e, queries->q_t);
   transpose(queries->dout, ld, count, block.padded, width, 1, queries->dout_t);
   memset(queries->dq, 0, sizeof(float) * (size_t)(kQueryBlock * ld));
-  for (int i = count; i < block.padded; ++i) queries->lse[i] = queries->delta[i] = 0;
-  // A row that saw no key has lse = −inf and sees none now; any finite number serves.
-  for_each_column<float>(task.lse, first, count, [&](const float* lse, int i) {
-    queries->lse[i] = *lse == -kInfinity ? 0 : *lse * kLog2e;
-  });
-  for_each_column<float>(task.delta, first, count,
-                         [&](const float* delta, int i) { queries->delta[i] = *delta; });
+  load_statistics(task, first, count, block.padded, queries->lse, queries->delta);
 }
 
 /// p: scores → probabilities; ds: V·dOᵀ → dS.

@@ -42,13 +42,7 @@ void load_queries(const BackwardTask& task, int64_t first, int count, uint32_t* 
   transpose_pairs(rows, pairs, block.padded, steps, queries->dout_t);
   pair_rows(rows, pairs, block.padded, ld, queries->dout);
   memset(queries->dq, 0, sizeof(float) * (size_t)(ld * kQueryBlock));
-  for (int i = count; i < block.padded; ++i) queries->lse[i] = queries->delta[i] = 0;
-  // A row that saw no key has lse = −inf and sees none now; any finite number serves.
-  for_each_column<float>(task.lse, first, count, [&](const float* lse, int i) {
-    queries->lse[i] = *lse == -kInfinity ? 0 : *lse * kLog2e;
-  });
-  for_each_column<float>(task.delta, first, count,
-                         [&](const float* delta, int i) { queries->delta[i] = *delta; });
+  load_statistics(task, first, count, block.padded, queries->lse, queries->delta);
 }
 
 /// Four keys from `key` on against kVectors vectors of queries from `column` on.

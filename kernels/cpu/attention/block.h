@@ -139,6 +139,16 @@ TITAN_INLINE void load_positions(const QueryPositions& queries, int group, int64
   }
 }
 
+/// lse in base 2, and delta, of the columns from `first`; those between count and padded become zero.
+TITAN_INLINE void load_statistics(const BackwardTask& task, int64_t first, int count, int padded, float* lse,
+                                  float* delta) {
+  for (int i = count; i < padded; ++i) lse[i] = delta[i] = 0;
+  // A row that saw no key has lse = −inf and sees none now; any finite number serves.
+  for_each_column<float>(task.lse, first, count,
+                         [&](const float* x, int i) { lse[i] = *x == -kInfinity ? 0 : *x * kLog2e; });
+  for_each_column<float>(task.delta, first, count, [&](const float* x, int i) { delta[i] = *x; });
+}
+
 enum class Visible { none, some, all };
 
 TITAN_INLINE Visible visible(const QueryBlock& q, const KeyBlock& k) {

@@ -20,16 +20,18 @@ struct PairPanels {
 constexpr int kColumns = PairPanels::kVectors * kWidth;
 constexpr int64_t kDepth = 256;
 
-/// Sixteen items of one step to where their panels have them: from a row of out on, kPanel items a panel.
+/// Sixteen items of one step, of which those from `padded` on do not exist, to where their panels of kPanel
+/// items have them.
 template <int kPanel>
-TITAN_INLINE void store_items(__m512i v, int64_t item, int64_t steps, int64_t step, uint32_t* out) {
+TITAN_INLINE void store_items(__m512i v, int64_t item, int64_t padded, int64_t steps, int64_t step,
+                              uint32_t* out) {
   if (kPanel % 16 == 0) {
     _mm512_storeu_si512(out + item / kPanel * kPanel * steps + step * kPanel + item % kPanel, v);
   } else {
     static_assert(kPanel % 16 == 0 || kPanel == 8, "panels are half a vector or whole vectors");
     uint32_t* const p = out + item * steps + step * 8;
     _mm256_storeu_si256((__m256i*)p, _mm512_castsi512_si256(v));
-    _mm256_storeu_si256((__m256i*)(p + 8 * steps), _mm512_extracti64x4_epi64(v, 1));
+    if (item + 8 < padded) _mm256_storeu_si256((__m256i*)(p + 8 * steps), _mm512_extracti64x4_epi64(v, 1));
   }
 }
 
@@ -37,8 +39,8 @@ TITAN_INLINE void store_items(__m512i v, int64_t item, int64_t steps, int64_t st
 template <int kPanel>
 void pack_contiguous_items(const half* x, int64_t pitch, int64_t items, int64_t depth, uint32_t* out) {
   const int64_t steps = (depth + 1) / 2, padded = (items + kPanel - 1) / kPanel * kPanel;
-  constexpr int64_t kGroup =
-      4;  // steps at a time: whole cache lines of each panel, whose starts share cache sets
+  // Steps at a time: whole cache lines of each panel, whose starts share cache sets.
+  constexpr int64_t kGroup = 4;
   for (int64_t first = 0; first < steps; first += kGroup) {
     const int64_t end = first + kGroup < steps ? first + kGroup : steps;
     for (int64_t i = 0; i < padded; i += 16)
@@ -46,10 +48,7 @@ void pack_contiguous_items(const half* x, int64_t pitch, int64_t items, int64_t 
         const half *even = x + 2 * step * pitch + i, *odd = 2 * step + 1 < depth ? even + pitch : nullptr;
         const __m512i pairs =
             i + 16 <= items && odd != nullptr ? interleave(even, odd) : interleave(even, odd, items - i);
-        if (kPanel == 8 && i + 8 >= padded)
-          _mm256_storeu_si256((__m256i*)(out + i * steps + step * 8), _mm512_castsi512_si256(pairs));
-        else
-          store_items<kPanel>(pairs, i, steps, step, out);
+        store_items<kPanel>(pairs, i, padded, steps, step, out);
       }
   }
 }
@@ -68,14 +67,10 @@ void pack_contiguous_depth(const half* x, int64_t pitch, int64_t items, int64_t 
                              : _mm512_setzero_si512();
       transpose(r);
       const int64_t left = steps - step;
-      const bool half_group = kPanel == 8 && i + 8 >= padded;
 #pragma GCC unroll 16
       for (int j = 0; j < 16; ++j) {
         if (j >= left) break;
-        if (half_group)
-          _mm256_storeu_si256((__m256i*)(out + i * steps + (step + j) * 8), _mm512_castsi512_si256(r[j]));
-        else
-          store_items<kPanel>(r[j], i, steps, step + j, out);
+        store_items<kPanel>(r[j], i, padded, steps, step + j, out);
       }
     }
 }

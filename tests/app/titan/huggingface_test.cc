@@ -7,6 +7,7 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "tests/app/titan/run_titan.h"
+#include "tests/engine/huggingface/folders.h"
 #include "tests/support/temp_dir.h"
 
 using namespace titan;
@@ -16,9 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path golden(const std::string& name) { return fs::path(TITAN_TEST_DATA) / "huggingface" / name; }
-
-nlohmann::json facts() { return nlohmann::json::parse(std::ifstream(golden("facts.json"))); }
+nlohmann::json facts() { return nlohmann::json::parse(std::ifstream(golden_folder("facts.json"))); }
 
 Run succeed(const std::vector<std::string>& arguments) {
   Run run = run_titan(arguments);
@@ -29,7 +28,7 @@ Run succeed(const std::vector<std::string>& arguments) {
 
 /// The folder of `name` as a titan checkpoint in `temp`.
 std::string imported(const std::string& name, const TempDir& temp) {
-  return succeed({"checkpoint", "import", golden(name).string(), (temp / name / "step-0").string()})
+  return succeed({"checkpoint", "import", golden_folder(name).string(), (temp / name / "step-0").string()})
       .out.substr(0, (temp / name / "step-0").string().size());
 }
 
@@ -59,29 +58,15 @@ double divergence(std::span<const float> a, std::span<const float> b, std::size_
   return largest;
 }
 
-std::map<std::string, std::string> tensors_of(const fs::path& folder) {
-  std::map<std::string, std::string> all;
-  for (const auto& file : fs::directory_iterator(folder)) {
-    if (file.path().extension() != ".safetensors") continue;
-    const SafetensorsReader reader(file.path());
-    for (const TensorEntry& t : reader.tensors()) {
-      const auto bytes = reader.bytes(t);
-      all[t.name] = std::string(safetensors_name(t.type)) +
-                    std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
-  }
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("logits and greedy tokens are transformers'") {
   const TempDir temp;
   const nlohmann::json all = facts();
-  const SafetensorsReader expected(golden("logits.safetensors"));
+  const SafetensorsReader expected(golden_folder("logits.safetensors"));
   for (const std::string name : {"sharded", "scaled", "tied", "torchtitan"}) {
     const std::string of = name == "torchtitan" ? "scaled" : name;
-    const std::string model = name == "tied" ? imported(name, temp) : golden(name).string();
+    const std::string model = name == "tied" ? imported(name, temp) : golden_folder(name).string();
     const std::string file = (temp / (name + ".safetensors")).string();
     const Run run = succeed({"generate", model, "--tokenizer", "byte", "--prompt", all["prompt"],
                              "--temperature", "0", "--max-new-tokens", "64", "--json", "--logits", file});
@@ -99,8 +84,9 @@ TEST_CASE("perplexity is transformers'") {
   const fs::path text = temp / "text.txt";
   std::ofstream(text) << all["text"].get<std::string>();
   for (const std::string name : {"sharded", "scaled", "tied"}) {
-    const Run run = succeed({"eval", golden(name).string(), "--tokenizer", "byte", "--data", text.string(),
-                             "--seq-len", std::to_string(all["seq_len"].get<int>()), "--json"});
+    const Run run =
+        succeed({"eval", golden_folder(name).string(), "--tokenizer", "byte", "--data", text.string(),
+                 "--seq-len", std::to_string(all["seq_len"].get<int>()), "--json"});
     const nlohmann::json result = nlohmann::json::parse(run.out);
     INFO(name);
     CHECK(result["tokens"] == all[name]["loss_tokens"]);
@@ -115,13 +101,14 @@ TEST_CASE("import then export gives the same bytes through a checkpoint that ver
        {std::pair{"sharded", "float32"}, {"scaled", "bfloat16"}, {"tied", "float16"}}) {
     const std::string checkpoint = imported(name, temp);
     CHECK(run_titan({"checkpoint", "verify", checkpoint}).exit == 0);
-    CHECK(run_titan({"checkpoint", "import", golden(name).string(), checkpoint}).exit == 1);  // is there
+    CHECK(run_titan({"checkpoint", "import", golden_folder(name).string(), checkpoint}).exit ==
+          1);  // is there
     const fs::path out = temp / (std::string(name) + "-out");
     const Run run =
         succeed({"checkpoint", "export", checkpoint, out.string(), "--dtype", dtype, "--tokenizer",
                  std::string(TITAN_TEST_DATA) + "/tokenizer/gpt2_small", "--max-shard-size", "20KB"});
     CHECK_THAT(run.err, Contains("Exporting done"));
-    CHECK(tensors_of(out) == tensors_of(golden(name)));
+    CHECK(tensors_of(out) == tensors_of(golden_folder(name)));
     const nlohmann::json config = nlohmann::json::parse(std::ifstream(out / "config.json"));
     CHECK(config["max_position_embeddings"] == 256);
     CHECK(config["torch_dtype"] == dtype);
@@ -132,7 +119,7 @@ TEST_CASE("import then export gives the same bytes through a checkpoint that ver
 
 TEST_CASE("a run starts from a Hugging Face folder and ends in one") {
   const TempDir temp;
-  const std::string folder = golden("scaled").string();
+  const std::string folder = golden_folder("scaled").string();
   const std::vector<std::string> start{"--checkpoint.enable",
                                        "--checkpoint.initial_load_in_hf",
                                        "--checkpoint.initial_load_path=" + folder,

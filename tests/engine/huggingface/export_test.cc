@@ -7,31 +7,17 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "engine/huggingface/import.h"
+#include "tests/engine/huggingface/folders.h"
 #include "tests/support/temp_dir.h"
 
 using namespace titan;
 using Catch::Contains;
+using titan::test::golden_folder;
 using titan::test::TempDir;
+using titan::test::tensors_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-fs::path golden(const std::string& name) { return fs::path(TITAN_TEST_DATA) / "huggingface" / name; }
-
-/// Every tensor's type and bytes.
-std::map<std::string, std::string> tensors_of(const fs::path& folder) {
-  std::map<std::string, std::string> all;
-  for (const auto& file : fs::directory_iterator(folder)) {
-    if (file.path().extension() != ".safetensors") continue;
-    const SafetensorsReader reader(file.path());
-    for (const TensorEntry& t : reader.tensors()) {
-      const auto bytes = reader.bytes(t);
-      all[t.name] = std::string(safetensors_name(t.type)) + to_string(t.shape) +
-                    std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
-  }
-  return all;
-}
 
 void write(const fs::path& folder, const ForeignModel& model, const ExportOptions& options) {
   write_foreign_model(
@@ -47,9 +33,9 @@ TEST_CASE("import and export in the same type give the same bytes", "[huggingfac
   const TempDir temp;
   for (const auto& [name, type] :
        {std::pair{"sharded", StoredType::f32}, {"scaled", StoredType::bf16}, {"tied", StoredType::f16}}) {
-    const ForeignModel model(golden(name));
+    const ForeignModel model(golden_folder(name));
     write(temp / name, model, {.type = type});
-    CHECK(tensors_of(temp / name) == tensors_of(golden(name)));
+    CHECK(tensors_of(temp / name) == tensors_of(golden_folder(name)));
     CHECK(ForeignModel(temp / name).config().model == model.config().model);
     CHECK_FALSE(fs::exists(temp / (std::string(name) + ".tmp")));
   }
@@ -57,9 +43,9 @@ TEST_CASE("import and export in the same type give the same bytes", "[huggingfac
 
 TEST_CASE("shards are as large as allowed and the index finds all", "[huggingface]") {
   const TempDir temp;
-  const ForeignModel model(golden("sharded"));
+  const ForeignModel model(golden_folder("sharded"));
   write(temp / "out", model, {.type = StoredType::f32, .max_shard_bytes = 20000});
-  CHECK(tensors_of(temp / "out") == tensors_of(golden("sharded")));
+  CHECK(tensors_of(temp / "out") == tensors_of(golden_folder("sharded")));
   CHECK(fs::exists(temp / "out/model.safetensors.index.json"));
   int shards = 0;
   for (const auto& file : fs::directory_iterator(temp / "out"))
@@ -75,7 +61,7 @@ TEST_CASE("shards are as large as allowed and the index finds all", "[huggingfac
 
 TEST_CASE("an existing folder is kept unless it is to be replaced", "[huggingface]") {
   const TempDir temp;
-  const ForeignModel model(golden("tied"));
+  const ForeignModel model(golden_folder("tied"));
   write(temp / "out", model, {});
   CHECK_THROWS_WITH(write(temp / "out", model, {}), Contains("exists"));
   write(temp / "out", model, {.type = StoredType::bf16, .replace = true});
@@ -85,7 +71,7 @@ TEST_CASE("an existing folder is kept unless it is to be replaced", "[huggingfac
 
 TEST_CASE("a failed export leaves nothing behind", "[huggingface]") {
   const TempDir temp;
-  const ForeignModel model(golden("tied"));
+  const ForeignModel model(golden_folder("tied"));
   ExportOptions options;
   options.hook = [](std::string_view operation, const fs::path& path) {
     if (operation == "write" && path.filename() == "config.json") throw UserError("disk full");

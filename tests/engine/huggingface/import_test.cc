@@ -7,16 +7,16 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "engine/huggingface/names.h"
+#include "tests/engine/huggingface/folders.h"
 #include "tests/support/temp_dir.h"
 
 using namespace titan;
 using Catch::Contains;
+using titan::test::golden_folder;
 using titan::test::TempDir;
 namespace fs = std::filesystem;
 
 namespace {
-
-fs::path golden(const std::string& name) { return fs::path(TITAN_TEST_DATA) / "huggingface" / name; }
 
 std::vector<float> values(const ForeignModel& model, const ParameterSpec& p) {
   std::vector<float> all(static_cast<std::size_t>(p.rows * p.cols));
@@ -26,7 +26,7 @@ std::vector<float> values(const ForeignModel& model, const ParameterSpec& p) {
 
 /// A copy of a golden folder to spoil.
 struct Spoilt {
-  explicit Spoilt(const std::string& name) : path(temp / name) { fs::copy(golden(name), path); }
+  explicit Spoilt(const std::string& name) : path(temp / name) { fs::copy(golden_folder(name), path); }
   TempDir temp;
   fs::path path;
 
@@ -59,9 +59,9 @@ void put_weights(const fs::path& folder, std::vector<TensorEntry> tensors) {
 
 TEST_CASE("weights are the stored ones, in shards and in one file", "[huggingface]") {
   for (const char* name : {"sharded", "scaled", "tied"}) {
-    const ForeignModel model(golden(name));
+    const ForeignModel model(golden_folder(name));
     std::size_t found = 0;
-    for (const auto& file : fs::directory_iterator(golden(name))) {
+    for (const auto& file : fs::directory_iterator(golden_folder(name))) {
       if (file.path().extension() != ".safetensors") continue;
       const SafetensorsReader reader(file.path());
       for (const ParameterSpec& p : parameters(model.config().model)) {
@@ -78,7 +78,7 @@ TEST_CASE("weights are the stored ones, in shards and in one file", "[huggingfac
 }
 
 TEST_CASE("TorchTitan's names give the same weights, q and k in their rows", "[huggingface]") {
-  const ForeignModel ours(golden("scaled")), theirs(golden("torchtitan"));
+  const ForeignModel ours(golden_folder("scaled")), theirs(golden_folder("torchtitan"));
   CHECK(ours.config().model == theirs.config().model);
   for (const ParameterSpec& p : parameters(ours.config().model)) {
     INFO(p.name);
@@ -99,7 +99,7 @@ TEST_CASE("Meta's params.json stands in for config.json", "[huggingface]") {
 }
 
 TEST_CASE("any range and any piece of a parameter can be read", "[huggingface]") {
-  const ForeignModel model(golden("torchtitan"));
+  const ForeignModel model(golden_folder("torchtitan"));
   const std::string name = "model.layers.1.self_attn.q_proj.weight";  // its rows are interleaved there
   std::vector<float> whole(48 * 16), part(100), box(5 * 3);
   model.read(name, 0, whole);
@@ -124,8 +124,7 @@ TEST_CASE("tensors that are missing, extra, misshapen or of another type are nam
   std::vector<TensorEntry> tensors;
   const ForeignModel model(copy.path);
   for (const ParameterSpec& p : parameters(model.config().model))
-    tensors.push_back({p.name, StoredType::bf16,
-                       p.one_dimensional ? std::vector{p.cols} : std::vector{p.rows, p.cols}, 0, 0});
+    tensors.push_back({p.name, StoredType::bf16, p.file_shape(), 0, 0});
 
   std::vector<TensorEntry> changed = tensors;
   changed.pop_back();
