@@ -5,24 +5,37 @@
 //   TITAN_SHARED(float, tile, 32 * 33);              __shared__ float tile[32 * 33]
 //   float* buffer = dynamic_shared<float>();         extern __shared__
 //   const float4 v = load_vector<float4>(p);         one access, aligned; checked on the host
-//   TITAN_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...)
+//   launch(kernel<float>, grid, block, shared_bytes, stream, arguments...);
 //
 // Use the barriers, shuffles and integer atomics declared here and no others; no float atomics, whose sums
-// would depend on timing.
+// would depend on timing. PTX belongs into small functions with a host body.
 #pragma once
 
+#include <cuda_runtime.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #ifdef __CUDACC__
 
-#include <cuda_runtime.h>
-
 namespace titan::cuda {
 
 #define TITAN_SHARED(type, name, count) __shared__ type name[count]
-#define TITAN_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
-  kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
+
+/// More than the default limit of dynamic shared memory must be asked for.
+inline constexpr std::size_t kDefaultShared = 48 << 10;
+
+/// Puts the kernel into the stream. Errors of the launch are cudaGetLastError's, as are those of the kernel
+/// later.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
+            Arguments... arguments) {
+  if (shared_bytes > kDefaultShared)
+    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(shared_bytes));
+  kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+}
 
 /// The shared memory that the launch asked for.
 template <class T>
@@ -46,8 +59,10 @@ __device__ __forceinline__ void store_vector(void* p, const Vector& v) {
 
 #include <bit>
 #include <cmath>
+#include <tuple>
 
 #include "kernels/cuda/host/grid.h"
+#include "kernels/cuda/host/streams.h"
 
 #define __global__
 #define __device__
@@ -59,17 +74,6 @@ __device__ __forceinline__ void store_vector(void* p, const Vector& v) {
 namespace titan::cuda {
 
 using dim3 = host::Dim3;
-using cudaStream_t = void*;
-
-struct alignas(16) float4 {
-  float x, y, z, w;
-};
-struct alignas(8) uint2 {
-  unsigned x, y;
-};
-struct alignas(16) uint4 {
-  unsigned x, y, z, w;
-};
 
 #define threadIdx (::titan::cuda::host::thread_index())
 #define blockIdx (::titan::cuda::host::block_index())
@@ -79,8 +83,15 @@ struct alignas(16) uint4 {
 #define TITAN_SHARED(type, name, count) \
   auto& name =                          \
       *static_cast<type(*)[count]>(::titan::cuda::host::shared_array(sizeof(type[count]), alignof(type)))
-#define TITAN_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
-  ((void)(stream), ::titan::cuda::host::launch(grid, block, shared_bytes, [&] { kernel(__VA_ARGS__); }))
+
+/// Kernel parameters are copied when the launch is enqueued, as on the device.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
+            Arguments... arguments) {
+  host::enqueue(stream, [=, parameters = std::tuple<Parameters...>(static_cast<Parameters>(arguments)...)] {
+    host::launch(grid, block, shared_bytes, [&] { std::apply(kernel, parameters); });
+  });
+}
 
 template <class T>
 T* dynamic_shared() {

@@ -1,5 +1,5 @@
 // Attention over pieces of the keys, as context parallelism computes it, against attention over all of them.
-// The operations themselves are checked against their definitions in the op table (tests/kernels/cpu/ops).
+// The operations themselves are checked against their definitions in the op table (tests/kernels/ops).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

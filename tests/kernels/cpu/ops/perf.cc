@@ -1,31 +1,17 @@
 // --perf: the time of every bench case beside its floor on this machine.
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "kernels/base/error.h"
 #include "kernels/cost/cost.h"
 #include "kernels/cpu/base/team.h"
-#include "tests/kernels/cpu/ops/op_table.h"
+#include "tests/kernels/ops/op_table.h"
+#include "tests/kernels/cpu/ops/cpu_runner.h"
 #include "tests/kernels/cpu/ops/peak.h"
 
 namespace titan::op_test {
 namespace {
-
-/// The shortest of several runs, in seconds.
-double best_time(FunctionRef<void()> f) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e9, total = 0;
-  for (int i = 0; i < 3 || (total < 0.5 && i < 50); ++i) {
-    const auto start = Clock::now();
-    f();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::min(best, seconds);
-    total += seconds;
-  }
-  return best;
-}
 
 const PeakKernels& peak_kernels(cpu::Isa isa) {
   return cpu::choose(isa, cpu::baseline::kPeak, cpu::avx2::kPeak, cpu::avx512::kPeak);
@@ -55,10 +41,10 @@ double measure_bandwidth(const cpu::Team& team) {
   return 2.0 * kBytes / seconds;
 }
 
-void time_case(const Case& c, const Machine& machine, cpu::Isa isa) {
-  Memory memory(c);
+void time_case(const Case& c, const Machine& machine, Runner& runner) {
+  Memory memory(c, runner);
   memory.reset(c, false);
-  const double seconds = best_time([&] { memory.run(c, machine.threads, isa, true); });
+  const double seconds = best_time([&] { memory.run_only(c, 0, true); });
   const Cost floor = cost(c.op, machine);
   const double bytes = static_cast<double>(floor.bytes_read + floor.bytes_written);
   const double flops = static_cast<double>(floor.flops);
@@ -81,9 +67,10 @@ void run_perf(std::string_view filter) {
              flops / 1e9, bandwidth / 1e9);
   fmt::print("{:>9} {:>9} {:>10} {:>8} {:>9} {:>9} {:>6}\n", "ms", "MB", "MFLOP", "GB/s", "GFLOP/s",
              "floor ms", "share");
+  const std::unique_ptr<Runner> runner = make_cpu_runner(isa, {threads});
   for (const Row& row : table())
     if (row.bench && row.name.find(filter) != std::string::npos)
-      row.bench([&](const Case& c) { time_case(c, machine, isa); });
+      row.bench([&](const Case& c) { time_case(c, machine, *runner); });
 }
 
 }  // namespace titan::op_test

@@ -125,7 +125,7 @@ TEST_CASE("a sum over blocks is right in every order, and the same bits") {
   std::vector<float> first;
   in_all_orders([&] {
     std::vector<float> sums(kBlocks, -1);
-    TITAN_LAUNCH(block_sum, dim3(kBlocks), dim3(kThreads), 0, nullptr, x.data(), sums.data());
+    run_kernel(block_sum, dim3(kBlocks), dim3(kThreads), 0, nullptr, x.data(), sums.data());
     for (int b = 0; b < kBlocks; ++b) {
       double want = 0;
       for (int i = 0; i < 2 * kThreads; ++i) want += x[static_cast<std::size_t>(b * 2 * kThreads + i)];
@@ -141,7 +141,7 @@ TEST_CASE("a missing barrier gives a wrong number in one of the orders") {
   bool wrong = false;
   in_all_orders([&] {
     std::vector<float> sums(1);
-    TITAN_LAUNCH(block_sum_without_barrier, dim3(1), dim3(64), 0, nullptr, x.data(), sums.data());
+    run_kernel(block_sum_without_barrier, dim3(1), dim3(64), 0, nullptr, x.data(), sums.data());
     wrong = wrong || !(sums[0] == 64);
   });
   CHECK(wrong);
@@ -150,7 +150,7 @@ TEST_CASE("a missing barrier gives a wrong number in one of the orders") {
 TEST_CASE("shared memory starts as NaN, in every block anew") {
   std::vector<float> y(32, 0);
   for (int i = 0; i < 2; ++i) {
-    TITAN_LAUNCH(reads_before_writing, dim3(1), dim3(32), 0, nullptr, y.data());
+    run_kernel(reads_before_writing, dim3(1), dim3(32), 0, nullptr, y.data());
     for (const float v : y) CHECK(std::isnan(v));
   }
 }
@@ -158,27 +158,27 @@ TEST_CASE("shared memory starts as NaN, in every block anew") {
 TEST_CASE("divergent barriers and collectives are named with their places") {
   std::vector<int> y(64);
   in_all_orders([&] {
-    CHECK_THROWS_WITH(TITAN_LAUNCH(divergent_barrier, dim3(1), dim3(32), 0, nullptr, y.data()),
+    CHECK_THROWS_WITH(run_kernel(divergent_barrier, dim3(1), dim3(32), 0, nullptr, y.data()),
                       Contains("divergent barrier") && Contains("grid_test.cc:"));
-    CHECK_THROWS_WITH(TITAN_LAUNCH(shuffle_with_a_lane_that_left, dim3(1), dim3(32), 0, nullptr, y.data()),
+    CHECK_THROWS_WITH(run_kernel(shuffle_with_a_lane_that_left, dim3(1), dim3(32), 0, nullptr, y.data()),
                       Contains("lane 7 is in the mask"));
-    CHECK_THROWS_WITH(TITAN_LAUNCH(shuffle_with_a_lane_that_left, dim3(1), dim3(20), 0, nullptr, y.data()),
+    CHECK_THROWS_WITH(run_kernel(shuffle_with_a_lane_that_left, dim3(1), dim3(20), 0, nullptr, y.data()),
                       Contains("has ended or never was"));
-    CHECK_THROWS_WITH(TITAN_LAUNCH(shuffle_that_only_some_reach, dim3(1), dim3(32), 0, nullptr, y.data()),
+    CHECK_THROWS_WITH(run_kernel(shuffle_that_only_some_reach, dim3(1), dim3(32), 0, nullptr, y.data()),
                       Contains("deadlock"));
   });
 }
 
 TEST_CASE("threads that have ended do not hold a barrier up") {
   std::vector<int> y(64, 0);
-  in_all_orders([&] { TITAN_LAUNCH(barrier_after_leaving, dim3(1), dim3(64), 0, nullptr, y.data()); });
+  in_all_orders([&] { run_kernel(barrier_after_leaving, dim3(1), dim3(64), 0, nullptr, y.data()); });
   CHECK(std::accumulate(y.begin(), y.end(), 0) == 40);
 }
 
 TEST_CASE("parts of a warp exchange apart from each other") {
   std::vector<int> y(32);
   in_all_orders([&] {
-    TITAN_LAUNCH(half_warps, dim3(1), dim3(32), 0, nullptr, y.data());
+    run_kernel(half_warps, dim3(1), dim3(32), 0, nullptr, y.data());
     for (int t = 0; t < 32; ++t) CHECK(y[static_cast<std::size_t>(t)] == (t < 16 ? 3 : 19));
   });
 }
@@ -187,21 +187,21 @@ TEST_CASE("misaligned vectors are caught") {
   alignas(16) float x[64] = {};
   std::vector<float> y(32);
   CHECK_THROWS_WITH(
-      TITAN_LAUNCH(reads_vectors, dim3(1), dim3(32), 0, nullptr, x, y.data()),
+      run_kernel(reads_vectors, dim3(1), dim3(32), 0, nullptr, x, y.data()),
       Contains("misaligned access") && Contains("no multiple of 16") && Contains("thread 1 of 32"));
 }
 
 TEST_CASE("launches that no GPU takes are refused") {
   std::vector<int> y(2048);
   const auto launch_with = [&](dim3 grid, dim3 block, std::size_t shared) {
-    TITAN_LAUNCH(uses_dynamic_shared, grid, block, shared, nullptr, y.data());
+    run_kernel(uses_dynamic_shared, grid, block, shared, nullptr, y.data());
   };
   CHECK_THROWS_WITH(launch_with(dim3(1), dim3(1025), 0), Contains("at most 1024 threads"));
   CHECK_THROWS_WITH(launch_with(dim3(1), dim3(1, 1, 65), 0), Contains("64 in z"));
   CHECK_THROWS_WITH(launch_with(dim3(1, 65536), dim3(32), 0), Contains("65535"));
   CHECK_THROWS_WITH(launch_with(dim3(0), dim3(32), 0), Contains("nothing to launch"));
   CHECK_THROWS_WITH(launch_with(dim3(1), dim3(32), 233000), Contains("shared memory"));
-  CHECK_THROWS_WITH(TITAN_LAUNCH(too_much_static, dim3(1), dim3(32), 0, nullptr),
+  CHECK_THROWS_WITH(run_kernel(too_much_static, dim3(1), dim3(32), 0, nullptr),
                     Contains("static shared memory"));
   CHECK_THROWS_WITH(host::barrier(), Contains("outside a kernel"));
   launch_with(dim3(2), dim3(1024), 4096);
@@ -230,14 +230,14 @@ bool ends_the_process(F f) {
 }
 
 TEST_CASE("AddressSanitizer watches shared and global memory, an array each") {
-  CHECK(ends_the_process([] { TITAN_LAUNCH(writes_behind_shared, dim3(1), dim3(32), 0, nullptr); }));
+  CHECK(ends_the_process([] { run_kernel(writes_behind_shared, dim3(1), dim3(32), 0, nullptr); }));
   CHECK(ends_the_process([] {
     std::vector<float> y(32);
-    TITAN_LAUNCH(writes_behind_global, dim3(1), dim3(32), 0, nullptr, y.data());
+    run_kernel(writes_behind_global, dim3(1), dim3(32), 0, nullptr, y.data());
   }));
   CHECK(!ends_the_process([] {
     std::vector<float> y(33);
-    TITAN_LAUNCH(writes_behind_global, dim3(1), dim3(32), 0, nullptr, y.data());
+    run_kernel(writes_behind_global, dim3(1), dim3(32), 0, nullptr, y.data());
   }));
 }
 #endif
@@ -246,7 +246,7 @@ TEST_CASE("integer atomics and votes") {
   in_all_orders([&] {
     unsigned count = 0, most = 0;
     std::vector<unsigned> votes(5);
-    TITAN_LAUNCH(counts, dim3(5), dim3(32), 0, nullptr, &count, &most, votes.data());
+    run_kernel(counts, dim3(5), dim3(32), 0, nullptr, &count, &most, votes.data());
     CHECK(count == 160);
     CHECK(most == 159);
     for (const unsigned v : votes) CHECK(v == 0xaaaaaaaau);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/kernels/cpu/ops/op_table.h"
+#include "tests/kernels/ops/op_table.h"
 
 namespace titan::op_test {
 namespace {

@@ -3,7 +3,8 @@
 // its definition as a double-precision loop. `check` runs it and compares:
 //   - every written element against the loop, within a tolerance that follows from the dtype;
 //   - overwriting and adding, for operands that accumulate;
-//   - 1, 2 and 3 threads, and every in-place pairing the op allows (ops.h: kShare): bitwise equal;
+//   - every mode of the runner (threads, schedules), and every in-place pairing the op allows (ops.h: kShare):
+//     bitwise equal;
 //   - operands that are only read, row padding and the memory around each operand: untouched;
 //   - for a backward, the loop itself against finite differences of the forward's loop.
 #pragma once
@@ -18,8 +19,7 @@
 #include <vector>
 
 #include "kernels/base/function_ref.h"
-#include "kernels/cpu/base/context.h"
-#include "kernels/cpu/base/run.h"
+#include "kernels/op/backend.h"
 #include "kernels/op/op.h"
 
 namespace titan::op_test {
@@ -66,7 +66,6 @@ struct Gradient {
 
 struct Case {
   Op op;
-  std::function<void(const cpu::Context&)> run;
   Contents contents;
   /// Writes to the contents of every written operand what the op must leave there; for an accumulating
   /// operand what it must *add*.
@@ -75,7 +74,7 @@ struct Case {
   /// root of the longest sum. The rounding to the operand's dtype comes on top.
   double growth = 16;
   Gradient gradient = {};  ///< of a backward op
-  /// On machines that multiply bf16: error of an intermediate that is rounded to it, relative to the largest
+  /// Where bf16 is multiplied (Runner::multiplies_bf16): error of an intermediate that is rounded to it, relative to the largest
   /// element of the operand.
   double bf16_error = 0;
 };
@@ -102,12 +101,7 @@ class CaseBuilder {
 
   template <class T>
   Case finish(const T& op, std::function<void(Contents&)> reference, Gradient gradient = {}) {
-    return {op,
-            [op](const cpu::Context& context) { cpu::run(op, context); },
-            std::move(contents_),
-            std::move(reference),
-            16,
-            std::move(gradient)};
+    return {op, std::move(contents_), std::move(reference), 16, std::move(gradient)};
   }
 
  private:
@@ -141,17 +135,46 @@ struct AddRow {
   }
 };
 
-/// The memory of one case's operands, each surrounded by guard bytes.
+/// What the table runs on: an instruction set of the CPU, or the kernels of the CUDA backend. All its modes
+/// must give the same bits.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  virtual std::string name() const = 0;
+  virtual std::vector<std::string> modes() const = 0;
+  /// Whether products of bf16 numbers round intermediates to bf16 (attention's probabilities).
+  virtual bool multiplies_bf16() const = 0;
+  /// False while it lacks the op.
+  virtual bool runs(const Op&) const { return true; }
+  /// Returns when all is done.
+  virtual void run(const Op& op, const Binding& binding, int mode) = 0;
+
+  /// Memory of the runner, at least 64-byte aligned.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void free(std::byte* p) = 0;
+  virtual void upload(const std::byte* from, std::byte* to, std::size_t bytes) = 0;
+  virtual void download(const std::byte* from, std::byte* to, std::size_t bytes) = 0;
+};
+
+/// All that this executable tests.
+const std::vector<std::unique_ptr<Runner>>& runners();
+
+/// The memory of one case's operands, each surrounded by guard bytes: a runner's, and the host's image of it.
 class Memory {
  public:
-  explicit Memory(const Case& c);
+  Memory(const Case& c, Runner& runner);
   ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
   /// Writes the initial contents; operands that are only written, and accumulating ones when `overwrite`, are
   /// filled with NaN.
   void reset(const Case& c, bool overwrite);
   /// Gives `operand` the memory of `other` from now on.
   void alias(const Operand& operand, const Operand& other);
-  void run(const Case& c, int threads, cpu::Isa isa, bool overwrite);
+  /// Runs the op; afterwards the image holds what it left.
+  void run(const Case& c, int mode, bool overwrite);
+  /// The same without looking at the results.
+  void run_only(const Case& c, int mode, bool overwrite);
 
   double element(const Operand& operand, std::int64_t row, std::int64_t col) const;
   std::vector<std::byte> bytes(const Operand& operand) const;  ///< of the elements, rows packed
@@ -159,20 +182,22 @@ class Memory {
   bool guards_intact(const Operand& operand) const;
 
  private:
-  std::vector<std::vector<std::byte>> storage_;  ///< by ValueId
-  std::vector<std::byte*> addresses_;
-  std::unique_ptr<cpu::GemmEngine> gemm_;  ///< of the last instruction set
-  cpu::Isa gemm_isa_{};
-};
+  const std::byte* image(const Operand& operand) const;
 
-/// Which instruction sets this executable tests.
-std::vector<cpu::Isa> isas();
+  Runner& runner_;
+  std::vector<std::vector<std::byte>> images_;  ///< by ValueId
+  std::vector<int> image_of_;                   ///< by ValueId: which image, after alias()
+  std::vector<std::byte*> blocks_, addresses_;  ///< by ValueId: the runner's; and its first element
+};
 
 /// "rms_norm x bf16[7,33:36] ...", with pitches where they differ.
 std::string describe(const Op& op);
 /// Reports through Catch2.
 void check(const Case& c);
-/// Times every bench case and prints a table. Rows whose name does not contain `filter` are left out.
+/// Times every bench case and prints a table. Rows whose name does not contain `filter` are left out. Each
+/// executable has its own.
 void run_perf(std::string_view filter);
+/// The shortest of several runs, in seconds.
+double best_time(FunctionRef<void()> f);
 
 }  // namespace titan::op_test

@@ -1,4 +1,4 @@
-#include "tests/kernels/cpu/ops/op_table.h"
+#include "tests/kernels/ops/op_table.h"
 
 namespace titan::op_test {
 namespace {

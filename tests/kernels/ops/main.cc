@@ -2,7 +2,7 @@
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
-#include "tests/kernels/cpu/ops/op_table.h"
+#include "tests/kernels/ops/op_table.h"
 
 namespace {
 

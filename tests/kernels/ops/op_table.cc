@@ -1,13 +1,12 @@
-#include "tests/kernels/cpu/ops/op_table.h"
+#include "tests/kernels/ops/op_table.h"
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 
 #include "kernels/base/bf16.h"
 #include "kernels/base/error.h"
-#include "kernels/cpu/base/team.h"
-#include "kernels/cpu/gemm/gemm_engine.h"
 
 namespace titan::op_test {
 namespace {
@@ -102,25 +101,40 @@ std::vector<Row>& table() {
   return rows;
 }
 
-Memory::~Memory() = default;
-
-Memory::Memory(const Case& c) : storage_(c.contents.size()), addresses_(c.contents.size()) {
+Memory::Memory(const Case& c, Runner& runner)
+    : runner_(runner),
+      images_(c.contents.size()),
+      image_of_(c.contents.size()),
+      blocks_(c.contents.size()),
+      addresses_(c.contents.size()) {
   for_each_operand(c.op, [&](const Operand& o, Access, std::string_view) {
-    auto& storage = storage_[static_cast<std::size_t>(o.value)];
-    storage.resize(static_cast<std::size_t>(extent(o) + 2 * kGuard));
-    addresses_[static_cast<std::size_t>(o.value)] = storage.data() + kGuard;
+    const auto i = static_cast<std::size_t>(o.value);
+    if (blocks_[i] != nullptr) return;
+    images_[i].resize(static_cast<std::size_t>(extent(o) + 2 * kGuard));
+    image_of_[i] = o.value;
+    blocks_[i] = runner_.allocate(images_[i].size());
+    addresses_[i] = blocks_[i] + kGuard;
   });
 }
 
+Memory::~Memory() {
+  for (std::byte* const block : blocks_)
+    if (block != nullptr) runner_.free(block);
+}
+
+const std::byte* Memory::image(const Operand& o) const {
+  return images_[static_cast<std::size_t>(image_of_[static_cast<std::size_t>(o.value)])].data() + kGuard;
+}
+
 void Memory::reset(const Case& c, bool overwrite) {
-  for (auto& storage : storage_) std::fill(storage.begin(), storage.end(), kPattern);
+  for (auto& image : images_) std::fill(image.begin(), image.end(), kPattern);
   // Read operands last: where one shares memory with a written operand, its contents count.
   for (const bool read_pass : {false, true})
     for_each_operand(c.op, [&](const Operand& o, Access access, std::string_view) {
       const bool holds_values = reads(access) && !(access == Access::accumulate && overwrite);
       if (holds_values != read_pass) return;
       const Matrix& m = c.contents[o];
-      std::byte* base = addresses_[static_cast<std::size_t>(o.value)];
+      auto* const base = const_cast<std::byte*>(image(o));
       const std::int64_t size = size_of(o.dtype);
       for (std::int64_t r = 0; r < o.rows; ++r) {
         if (!holds_values)
@@ -130,32 +144,34 @@ void Memory::reset(const Case& c, bool overwrite) {
             store(o.dtype, m(r, col), base + (r * o.pitch + col) * size);
       }
     });
+  for (std::size_t i = 0; i < images_.size(); ++i)
+    if (blocks_[i] != nullptr) runner_.upload(images_[i].data(), blocks_[i], images_[i].size());
 }
 
 void Memory::alias(const Operand& operand, const Operand& other) {
-  addresses_[static_cast<std::size_t>(operand.value)] = addresses_[static_cast<std::size_t>(other.value)];
+  const auto i = static_cast<std::size_t>(operand.value);
+  addresses_[i] = addresses_[static_cast<std::size_t>(other.value)];
+  image_of_[i] = other.value;
 }
 
-void Memory::run(const Case& c, int threads, cpu::Isa isa, bool overwrite) {
-  const cpu::Team team(threads);
-  const Binding binding{addresses_.data(), overwrite ? accumulating(c.op) : 0};
-  cpu::flush_subnormals();
-  if (gemm_ == nullptr || gemm_isa_ != isa)
-    gemm_ = std::make_unique<cpu::GemmEngine>(isa, cpu::asked_gemm_choice());
-  gemm_isa_ = isa;
-  c.run({.binding = binding, .team = team, .isa = isa, .gemm = gemm_.get()});
+void Memory::run_only(const Case& c, int mode, bool overwrite) {
+  runner_.run(c.op, {addresses_.data(), overwrite ? accumulating(c.op) : 0}, mode);
+}
+
+void Memory::run(const Case& c, int mode, bool overwrite) {
+  run_only(c, mode, overwrite);
+  for (std::size_t i = 0; i < images_.size(); ++i)
+    if (blocks_[i] != nullptr) runner_.download(blocks_[i], images_[i].data(), images_[i].size());
 }
 
 double Memory::element(const Operand& o, std::int64_t row, std::int64_t col) const {
-  return load(o.dtype,
-              addresses_[static_cast<std::size_t>(o.value)] + (row * o.pitch + col) * size_of(o.dtype));
+  return load(o.dtype, image(o) + (row * o.pitch + col) * size_of(o.dtype));
 }
 
 std::vector<std::byte> Memory::bytes(const Operand& o) const {
   std::vector<std::byte> packed;
-  const std::byte* base = addresses_[static_cast<std::size_t>(o.value)];
   for (std::int64_t r = 0; r < o.rows; ++r) {
-    const std::byte* row = base + r * o.pitch * size_of(o.dtype);
+    const std::byte* row = image(o) + r * o.pitch * size_of(o.dtype);
     packed.insert(packed.end(), row, row + o.cols * size_of(o.dtype));
   }
   return packed;
@@ -163,7 +179,7 @@ std::vector<std::byte> Memory::bytes(const Operand& o) const {
 
 bool Memory::guards_intact(const Operand& o) const {
   const auto is_pattern = [](std::byte b) { return b == kPattern; };
-  const std::byte* base = addresses_[static_cast<std::size_t>(o.value)];
+  const std::byte* base = image(o);
   const std::int64_t size = size_of(o.dtype), end = extent(o);
   bool intact = std::all_of(base - kGuard, base, is_pattern) &&
                 std::all_of(base + end, base + end + kGuard, is_pattern);
@@ -171,6 +187,19 @@ bool Memory::guards_intact(const Operand& o) const {
     intact = intact &&
              std::all_of(base + (r * o.pitch + o.cols) * size, base + (r + 1) * o.pitch * size, is_pattern);
   return intact;
+}
+
+double best_time(FunctionRef<void()> f) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1e9, total = 0;
+  for (int i = 0; i < 3 || (total < 0.5 && i < 50); ++i) {
+    const auto start = Clock::now();
+    f();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::min(best, seconds);
+    total += seconds;
+  }
+  return best;
 }
 
 std::string describe(const Op& op) {

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "kernels/base/philox.h"
-#include "tests/kernels/cpu/ops/op_table.h"
+#include "tests/kernels/ops/op_table.h"
 
 namespace titan::op_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/base/error.h"
-#include "tests/kernels/cpu/ops/op_table.h"
+#include "tests/kernels/ops/op_table.h"
 
 namespace titan::op_test {
 namespace {
@@ -46,8 +46,8 @@ std::string first_difference(const Memory& memory, const Operand& o, const Matri
   return {};
 }
 
-void check_results(const Case& c, const Memory& memory, const Contents& want, cpu::Isa isa) {
-  const double error = c.growth * std::ldexp(1.0, -24) + (isa >= cpu::Isa::avx512_bf16 ? c.bf16_error : 0);
+void check_results(const Case& c, const Memory& memory, const Contents& want, const Runner& runner) {
+  const double error = c.growth * std::ldexp(1.0, -24) + (runner.multiplies_bf16() ? c.bf16_error : 0);
   for_each_operand(c.op, [&](const Operand& o, Access access, std::string_view name) {
     INFO(name);
     CHECK(memory.guards_intact(o));
@@ -70,14 +70,14 @@ Contents expected(const Case& c, bool overwrite) {
 }
 
 /// Every allowed in-place pairing gives the bits of the run with separate operands.
-void check_sharing(const Case& c, cpu::Isa isa, const std::string& want) {
+void check_sharing(const Case& c, Runner& runner, const std::string& want) {
   for_each_share(c.op, [&](const Operand& written, const Operand& read) {
     if (written.dtype != read.dtype || written.rows != read.rows || written.cols != read.cols) return;
     INFO("value " << written.value << " in the place of " << read.value);
-    Memory memory(c);
+    Memory memory(c, runner);
     memory.alias(written, read);
     memory.reset(c, true);
-    memory.run(c, 2, isa, true);
+    memory.run(c, 1, true);
     CHECK((snapshot(memory, c.op) == want));
     CHECK(memory.guards_intact(written));
   });
@@ -109,24 +109,26 @@ void check(const Case& c) {
   INFO(describe(c.op));
   if (c.gradient.objective) check_gradient(c);
   const Contents overwritten = expected(c, true), added = expected(c, false);
-  for (const cpu::Isa isa : isas()) {
-    INFO(to_string(isa));
-    Memory memory(c);
+  for (const std::unique_ptr<Runner>& runner : runners()) {
+    if (!runner->runs(c.op)) continue;
+    INFO(runner->name());
+    const std::vector<std::string> modes = runner->modes();
+    Memory memory(c, *runner);
     memory.reset(c, false);
-    memory.run(c, 2, isa, false);
-    check_results(c, memory, added, isa);
+    memory.run(c, 1, false);
+    check_results(c, memory, added, *runner);
 
     memory.reset(c, true);
-    memory.run(c, 1, isa, true);
-    check_results(c, memory, overwritten, isa);
+    memory.run(c, 0, true);
+    check_results(c, memory, overwritten, *runner);
     const std::string bits = snapshot(memory, c.op);
-    for (const int threads : {2, 3}) {
-      INFO(threads << " threads");
+    for (int mode = 1; mode < static_cast<int>(modes.size()); ++mode) {
+      INFO(modes[static_cast<std::size_t>(mode)]);
       memory.reset(c, true);
-      memory.run(c, threads, isa, true);
+      memory.run(c, mode, true);
       CHECK((snapshot(memory, c.op) == bits));
     }
-    check_sharing(c, isa, bits);
+    check_sharing(c, *runner, bits);
   }
 }
 

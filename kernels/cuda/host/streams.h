@@ -1,0 +1,40 @@
+// Streams of the host's CUDA runtime. Nothing that is put into a stream runs before somebody waits for it, and
+// streams run against each other in the most unfavourable order that their events allow: a missing wait
+// shows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <cuda_runtime.h>
+
+namespace titan::cuda::host {
+
+/// Which stream goes on when several could.
+enum class StreamOrder : std::uint8_t {
+  enqueued,  ///< as the host enqueued them
+  late,      ///< the one that is waited for; others only when it cannot go on without them
+  newest,    ///< the one whose next operation was enqueued last
+  random,
+};
+/// For all that runs from now on.
+void set_stream_order(StreamOrder order, std::uint64_t seed = 0);
+
+/// Puts `body` into the stream (null: the default one), or into the graph that it is capturing. What `body`
+/// throws becomes the device's sticky error, cudaErrorLaunchFailure, whose cudaGetErrorString is its message.
+void enqueue(cudaStream_t stream, std::function<void()> body);
+
+/// Makes cudaGetLastError return `error`, once.
+cudaError_t set_last_error(cudaError_t error);
+
+/// Forgets all work that has not run and the sticky error. Memory and handles stay.
+void reset_device();
+
+/// How much memory cudaMalloc gives before it answers cudaErrorMemoryAllocation.
+void set_device_memory(std::int64_t bytes);
+
+/// Whether [p, p + bytes) is in one allocation of cudaMalloc.
+bool in_device_memory(const void* p, std::size_t bytes);
+
+}  // namespace titan::cuda::host
