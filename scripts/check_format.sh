@@ -9,6 +9,6 @@ if ! command -v clang-format >/dev/null; then
 fi
 mode=(--dry-run --Werror)
 if [[ ${1:-} == --fix ]]; then mode=(-i); fi
-find app engine kernels parallelism tests \( -name '*.cc' -o -name '*.h' \) -print0 |
+find app engine kernels parallelism tests \( -name '*.cc' -o -name '*.h' -o -name '*.cu' \) -print0 |
   xargs -0 clang-format "${mode[@]}"
 echo "format: checked"

@@ -29,8 +29,8 @@ inline constexpr std::size_t kDefaultShared = 48 << 10;
 /// Puts the kernel into the stream. Errors of the launch are cudaGetLastError's, as are those of the kernel
 /// later.
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
-            Arguments... arguments) {
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, Arguments... arguments) {
   if (shared_bytes > kDefaultShared)
     cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(shared_bytes));
@@ -86,8 +86,8 @@ using dim3 = host::Dim3;
 
 /// Kernel parameters are copied when the launch is enqueued, as on the device.
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
-            Arguments... arguments) {
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, Arguments... arguments) {
   host::enqueue(stream, [=, parameters = std::tuple<Parameters...>(static_cast<Parameters>(arguments)...)] {
     host::launch(grid, block, shared_bytes, [&] { std::apply(kernel, parameters); });
   });

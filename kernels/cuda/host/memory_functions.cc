@@ -108,7 +108,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
-                              std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+                              std::size_t width, std::size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
   Device& device = Device::get();
   const Lock lock(device.mutex);
   if (!device.known(stream)) return result(cudaErrorInvalidResourceHandle);
@@ -117,8 +118,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
   if (!direction_holds(to, from, width, kind)) return result(cudaErrorInvalidMemcpyDirection);
   titan::cuda::host::enqueue(stream, [=] {
     for (std::size_t r = 0; r < height; ++r)
-      std::memcpy(static_cast<std::byte*>(to) + r * to_pitch, static_cast<const std::byte*>(from) + r * from_pitch,
-                  width);
+      std::memcpy(static_cast<std::byte*>(to) + r * to_pitch,
+                  static_cast<const std::byte*>(from) + r * from_pitch, width);
   });
   return result(cudaSuccess);
 }

@@ -4,8 +4,8 @@
 #include "kernels/cuda/host/device.h"
 
 using titan::cuda::host::Device;
-using titan::cuda::host::Task;
 using titan::cuda::host::result;
+using titan::cuda::host::Task;
 
 namespace {
 
@@ -109,7 +109,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (!device.known(event) || !device.known(stream)) return bad_handle();
   CUstream_st* const s = device.stream(stream);
   if (event->capture != nullptr) {
-    if (s->capture != nullptr && s->capture != event->capture) return result(cudaErrorStreamCaptureInvalidated);
+    if (s->capture != nullptr && s->capture != event->capture)
+      return result(cudaErrorStreamCaptureInvalidated);
     s->capture = event->capture;
     s->frontier.insert(s->frontier.end(), event->frontier.begin(), event->frontier.end());
     std::sort(s->frontier.begin(), s->frontier.end());
@@ -141,7 +142,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   Device& device = Device::get();
   const Lock lock(device.mutex);
-  if (!device.known(begin) || !device.known(end) || begin->recorded == 0 || end->recorded == 0) return bad_handle();
+  if (!device.known(begin) || !device.known(end) || begin->recorded == 0 || end->recorded == 0)
+    return bad_handle();
   if (begin->reached < begin->recorded || end->reached < end->recorded) return cudaErrorNotReady;
   *milliseconds = static_cast<float>((end->seconds - begin->seconds) * 1e3);
   return result(cudaSuccess);

@@ -1,5 +1,5 @@
-// Streams of the host's CUDA runtime. Nothing that is put into a stream runs before somebody waits for it, and
-// streams run against each other in the most unfavourable order that their events allow: a missing wait
+// Streams of the host's CUDA runtime. Nothing that is put into a stream runs before somebody waits for it,
+// and streams run against each other in the most unfavourable order that their events allow: a missing wait
 // shows.
 #pragma once
 

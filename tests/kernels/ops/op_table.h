@@ -3,7 +3,8 @@
 // its definition as a double-precision loop. `check` runs it and compares:
 //   - every written element against the loop, within a tolerance that follows from the dtype;
 //   - overwriting and adding, for operands that accumulate;
-//   - every mode of the runner (threads, schedules), and every in-place pairing the op allows (ops.h: kShare):
+//   - every mode of the runner (threads, schedules), and every in-place pairing the op allows (ops.h:
+//   kShare):
 //     bitwise equal;
 //   - operands that are only read, row padding and the memory around each operand: untouched;
 //   - for a backward, the loop itself against finite differences of the forward's loop.
@@ -74,8 +75,8 @@ struct Case {
   /// root of the longest sum. The rounding to the operand's dtype comes on top.
   double growth = 16;
   Gradient gradient = {};  ///< of a backward op
-  /// Where bf16 is multiplied (Runner::multiplies_bf16): error of an intermediate that is rounded to it, relative to the largest
-  /// element of the operand.
+  /// Where bf16 is multiplied (Runner::multiplies_bf16): error of an intermediate that is rounded to it,
+  /// relative to the largest element of the operand.
   double bf16_error = 0;
 };
 

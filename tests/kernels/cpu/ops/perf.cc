@@ -6,9 +6,9 @@
 #include "kernels/base/error.h"
 #include "kernels/cost/cost.h"
 #include "kernels/cpu/base/team.h"
-#include "tests/kernels/ops/op_table.h"
 #include "tests/kernels/cpu/ops/cpu_runner.h"
 #include "tests/kernels/cpu/ops/peak.h"
+#include "tests/kernels/ops/op_table.h"
 
 namespace titan::op_test {
 namespace {

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "kernels/cuda/dialect.h"
@@ -18,6 +19,17 @@ using host::Order;
 
 constexpr host::Schedule kSchedules[] = {
     {Order::forward, 0}, {Order::reverse, 0}, {Order::random, 1}, {Order::random, 2}, {Order::random, 3}};
+
+/// Launches and waits. Throws what went wrong in the kernel, and forgets it.
+template <class Kernel, class... Arguments>
+void run_kernel(Kernel kernel, dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream,
+                Arguments... arguments) {
+  launch(kernel, grid, block, shared, stream, arguments...);
+  const cudaError_t error = cudaStreamSynchronize(stream);
+  const std::string what = cudaGetErrorString(error);
+  host::reset_device();
+  if (error != cudaSuccess) throw KernelError(what);
+}
 
 /// Runs f under every schedule.
 template <class F>

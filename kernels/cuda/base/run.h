@@ -1,0 +1,14 @@
+// The CUDA backend as a set of overloads, one for each operation. An operation without an overload does not
+// compile. Each puts its kernels into the context's stream and returns; it waits for nothing.
+#pragma once
+
+#include "kernels/cuda/base/context.h"
+#include "kernels/op/ops.h"
+
+namespace titan::cuda {
+
+// elementwise/swiglu.cu
+void run(const SwiGlu&, const Context&);
+void run(const SwiGluGrad&, const Context&);
+
+}  // namespace titan::cuda
