@@ -6,6 +6,7 @@
 
 #include "engine/program/dump.h"
 #include "kernels/base/error.h"
+#include "kernels/op/float8_rules.h"
 
 namespace titan {
 namespace {
@@ -64,6 +65,7 @@ class Verifier {
             fail(node,
                  fmt::format("after node {}, which does not come earlier in {}", earlier, segment.name));
         if (!seen.insert(node.id).second) fail(node, fmt::format("node id {} occurs twice", node.id));
+        if (const std::string problem = float8_problem(node.op); !problem.empty()) fail(node, problem);
         for_each_operand(node.op, [&](const Operand& operand, Access, std::string_view name) {
           if (operand.value < 0 || operand.value >= static_cast<ValueId>(program_.values.size()))
             fail(node, fmt::format("operand {} names no value", name));

@@ -14,6 +14,11 @@ std::int64_t pairs(const AttentionShape& shape, const Operand& q, const Operand&
 }
 
 std::int64_t flops(const Gemm& op) { return 2 * op.c.elements() * depth(op); }
+std::int64_t flops(const Amax& op) { return op.x.elements(); }
+/// Without amax the largest elements are found here too.
+std::int64_t flops(const Quantize& op) {
+  return (op.amax ? 1 : 2) * (op.y.elements() + op.y_transposed.elements());
+}
 std::int64_t flops(const RmsNorm& op) { return op.x.elements() * (op.delta ? 5 : 4); }
 std::int64_t flops(const RmsNormGrad& op) { return op.x.elements() * (op.dresidual ? 12 : 11); }
 std::int64_t flops(const RopeTable& op) { return 2 * op.table.elements(); }

@@ -25,22 +25,24 @@ struct Link {
 struct Machine {
   std::string name;
   DeviceKind kind = DeviceKind::cpu;
-  std::string isa;                       ///< "avx2", "sm_90a"
-  int threads = 1;                       ///< compute threads; 1 on a GPU
-  double flops_bf16 = 0, flops_f32 = 0;  ///< peak FLOP/s of matrix products, dense
-  double vector_flops = 0;               ///< peak f32 FLOP/s outside matrix units
-  double memory_bytes_per_second = 0;    ///< of the main memory
-  double launch_seconds = 0;             ///< per operation
+  std::string isa;                                     ///< "avx2", "sm_90a"
+  int threads = 1;                                     ///< compute threads; 1 on a GPU
+  double flops_f8 = 0, flops_bf16 = 0, flops_f32 = 0;  ///< peak FLOP/s of matrix products, dense
+  double vector_flops = 0;                             ///< peak f32 FLOP/s outside matrix units
+  double memory_bytes_per_second = 0;                  ///< of the main memory
+  double launch_seconds = 0;                           ///< per operation
   std::int64_t memory_bytes = 0;
   Link near, far;                         ///< within a node; between nodes
   std::int64_t gemm_workspace_bytes = 0;  ///< scratch that a matrix product may ask for
 
-  double matrix_flops(DType dtype) const { return dtype == DType::bf16 ? flops_bf16 : flops_f32; }
+  double matrix_flops(DType dtype) const {
+    return is_float8(dtype) ? flops_f8 : dtype == DType::bf16 ? flops_bf16 : flops_f32;
+  }
   /// tp and cp are the innermost axes and are kept within a node; all others may leave it.
   const Link& link(Axis axis) const { return axis == Axis::tp || axis == Axis::cp ? near : far; }
 };
 
-/// A CPU with measured (or assumed) speeds. Its GEMMs need no workspace.
+/// A CPU with measured (or assumed) speeds. It multiplies 8-bit floats as bf16. Its GEMMs need no workspace.
 Machine cpu_machine(std::string isa, int threads, double flops_f32, double flops_bf16,
                     double memory_bytes_per_second, std::int64_t memory_bytes);
 

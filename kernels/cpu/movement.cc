@@ -7,6 +7,7 @@
 
 #include "kernels/base/bf16.h"
 #include "kernels/base/error.h"
+#include "kernels/base/float8.h"
 #include "kernels/cpu/base/run.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/movement_kernels.h"
@@ -123,6 +124,10 @@ void run(const Fill& op, const Context& context) {
                      return fill(reinterpret_cast<std::int32_t*>(y), static_cast<std::int32_t>(op.value), n);
                    case DType::i64:
                      return fill(reinterpret_cast<std::int64_t*>(y), static_cast<std::int64_t>(op.value), n);
+                   case DType::f8e4m3:
+                     return fill(reinterpret_cast<f8e4m3*>(y), to_f8e4m3(op.value), n);
+                   case DType::f8e5m2:
+                     return fill(reinterpret_cast<f8e5m2*>(y), to_f8e5m2(op.value), n);
                  }
                });
 }

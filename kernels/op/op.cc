@@ -68,6 +68,7 @@ struct Attributes {
 
   void operator()(const Gemm& op) {
     list.add("transpose_a", +op.transpose_a, 0).add("transpose_b", +op.transpose_b, 0);
+    list.add("fast_accumulation", +op.fast_accumulation, 0);
   }
   void operator()(const RmsNorm& op) { list.add("epsilon", op.epsilon, 0.f); }
   void operator()(const RopeTable& op) {

@@ -9,10 +9,11 @@
 
 namespace titan {
 
-using Op = std::variant<Gemm, RmsNorm, RmsNormGrad, RopeTable, Rope, SwiGlu, SwiGluGrad, Attention, MergeLse,
-                        AttentionDelta, AttentionGrad, CacheWrite, Embedding, EmbeddingGrad, LogitStats,
-                        CrossEntropyGrad, CrossEntropyLoss, SquareSum, ClipScale, AdamW, Cast, Copy, Add,
-                        Fill, Iota, InitNormal, AllGather, ReduceScatter, AllReduce, Exchange>;
+using Op =
+    std::variant<Gemm, Amax, Quantize, RmsNorm, RmsNormGrad, RopeTable, Rope, SwiGlu, SwiGluGrad, Attention,
+                 MergeLse, AttentionDelta, AttentionGrad, CacheWrite, Embedding, EmbeddingGrad, LogitStats,
+                 CrossEntropyGrad, CrossEntropyLoss, SquareSum, ClipScale, AdamW, Cast, Copy, Add, Fill, Iota,
+                 InitNormal, AllGather, ReduceScatter, AllReduce, Exchange>;
 
 std::string_view name_of(const Op& op);
 

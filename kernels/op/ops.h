@@ -34,12 +34,44 @@ using SharePair = std::pair<int, int>;  ///< indices into the operand list: {wri
 
 /// c = op(a) · op(b), f32 accumulation; op transposes when its flag is set. Inputs share a dtype; c may be
 /// f32 of bf16 inputs. op(a) is [c.rows, k], op(b) is [k, c.cols]. Forward: y = x · Wᵀ.
+///
+/// Inputs may also be 8-bit floats, not both e5m2, with c in bf16 or f32. They then have one layout,
+/// transpose_b alone (all that Hopper's tensor cores take), m, n, k and all pitches are multiples of 16, and
+/// `scale_a` and `scale_b` (f32) say by what factors the products are multiplied, after the sum over k: both
+/// [1, 1], or one factor a row of op(a) ([c.rows, 1]) and one a column of the product ([c.cols, 1]). An
+/// accumulating c has the scaled product added to it. float8_problem() (float8_rules.h) checks all this.
 struct Gemm {
   In a, b;
   Result c;
   Scratch workspace;  ///< optional, f32 or bytes as workspace(op, machine) asks
   bool transpose_a = false, transpose_b = false;
-  TITAN_OP(Gemm, "gemm", a, b, c, workspace)
+  In scale_a = {}, scale_b = {};   ///< of 8-bit inputs only
+  bool fast_accumulation = false;  ///< 8-bit sums may keep fewer bits than f32 where that is faster (Hopper)
+  TITAN_OP(Gemm, "gemm", a, b, c, workspace, scale_a, scale_b)
+};
+
+/// amax [1, 1] f32 = max |x| over x (bf16 or f32); NaN when any element is NaN. Order does not matter: it is
+/// also the largest of the elements' bits as integers, signs cleared, as f32.
+struct Amax {
+  In x;
+  Out amax;
+  TITAN_OP(Amax, "amax", x, amax)
+};
+
+/// y = x in 8 bits, and y_transposed [x.cols, x.rows] the same of xᵀ; either may be absent, and both have one
+/// dtype. Each element is multiplied by a factor in f32, then rounded to nearest even, saturating: beyond
+/// ±max (448 or 57344) it becomes ±max, NaN stays NaN. x is bf16 or f32.
+///
+/// With `amax` [1, 1] there is one factor, max / max(amax, 1e-12). Without it there is one for each row of y
+/// and one for each row of y_transposed (a column of x), from that row's own largest element, rounded down
+/// to a power of two. `scale` ([1, 1] or [y.rows, 1]) and `scale_transposed` ([y_transposed.rows, 1], only
+/// without amax) hold the reciprocals of the factors, rounded to f32: what a Gemm wants as scale_a or
+/// scale_b. A NaN amax makes all of y and the scales NaN, an infinite one makes the infinite elements NaN:
+/// 8 bits hide neither. float8.h has the arithmetic, which every backend follows to the bit.
+struct Quantize {
+  In x, amax = {};
+  Out y = {}, y_transposed = {}, scale = {}, scale_transposed = {};
+  TITAN_OP(Quantize, "quantize", x, amax, y, y_transposed, scale, scale_transposed)
 };
 
 // --- Normalisation, position, activation

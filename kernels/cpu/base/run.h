@@ -9,6 +9,9 @@ namespace titan::cpu {
 
 // gemm.cc
 void run(const Gemm&, const Context&);
+// quantize.cc
+void run(const Amax&, const Context&);
+void run(const Quantize&, const Context&);
 // normalization.cc
 void run(const RmsNorm&, const Context&);
 void run(const RmsNormGrad&, const Context&);

@@ -93,12 +93,26 @@ struct OptimizerKernels {
   void (*adamw)(const AdamWArgs&, int64_t begin, int64_t end);
 };
 
+/// Which 8-bit format, as an index.
+enum Float8Type { kE4m3, kE5m2, kFloat8Types };
+
+struct QuantizeKernels {
+  /// The largest of `most` and the magnitudes of n elements, as bits of f32: NaN is the largest.
+  uint32_t (*amax[kElementTypes])(const void* x, int64_t n, uint32_t most);
+  /// most[i] becomes the larger of itself and the magnitude of x[i].
+  void (*column_amax[kElementTypes])(const void* x, int64_t n, uint32_t* most);
+  /// y[i] = x[i] · factors[i] in 8 bits, or · factors[0] where `one`.
+  void (*convert[kElementTypes][kFloat8Types])(const void* x, const float* factors, bool one, uint8_t* y,
+                                               int64_t n);
+};
+
 #define TITAN_ELEMENTWISE_KERNELS           \
   extern const NormKernels kNorm;           \
   extern const RopeKernels kRope;           \
   extern const SwiGluKernels kSwiGlu;       \
   extern const EmbeddingKernels kEmbedding; \
   extern const LossKernels kLoss;           \
+  extern const QuantizeKernels kQuantize;   \
   extern const OptimizerKernels kOptimizer;
 
 namespace baseline {

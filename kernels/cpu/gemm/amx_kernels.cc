@@ -49,6 +49,17 @@ void pack(const void* source, int64_t pitch, bool items_contiguous, int64_t item
     }
 }
 
+/// Columns are a multiple of the vector width.
+void scale(float* sums, const GemmBlock& x, int64_t row, int64_t column) {
+  const GemmScaling& by = x.scaling;
+  for (int64_t i = 0; i < kPanel && row + i < x.rows; ++i)
+    for (int64_t j = 0; j < kPanel && column + j < x.columns; j += kWidth) {
+      float* const p = sums + i * kPanel + j;
+      const vfloat columns = by.each ? load(by.columns + column + j) : broadcast(by.columns[0]);
+      store(p, load(p) * by.rows[by.each ? row + i : 0] * columns);
+    }
+}
+
 /// Sums of 32 × 32, row-major, to c.
 template <class Out>
 void write(const float* sums, const GemmBlock& x, int64_t row, int64_t column) {
@@ -107,6 +118,7 @@ void multiply_panels(const GemmBlock& x, int64_t row, int64_t column) {
   TITAN_STORE_TILE(1, result + 16, kPitch);
   TITAN_STORE_TILE(2, result + 16 * kPanel, kPitch);
   TITAN_STORE_TILE(3, result + 16 * kPanel + 16, kPitch);
+  if (x.scaling.rows != nullptr) scale(result, x, row, column);
   write<Out>(result, x, row, column);
 }
 

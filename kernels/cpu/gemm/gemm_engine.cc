@@ -32,6 +32,7 @@ GemmChoice asked_gemm_choice() {
 const DotKernels& dot_kernels(Isa isa) { return choose(isa, baseline::kDots, avx2::kDots, avx512::kDots); }
 
 GemmPath choose_path(const GemmProblem& p, GemmChoice choice, Isa isa) {
+  if (p.a.codes != nullptr) return GemmPath::packed;
   if (choice == GemmChoice::onednn) return GemmPath::onednn;
   if (p.m <= kFewRows && !p.a.transposed && p.b.transposed) return GemmPath::dots;
   if (choice == GemmChoice::automatic && p.input == DType::bf16 && isa == Isa::amx) return GemmPath::onednn;

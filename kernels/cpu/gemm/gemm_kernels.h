@@ -9,6 +9,7 @@
 
 #include "kernels/base/dtype.h"
 #include "kernels/cpu/base/isa.h"
+#include "kernels/cpu/gemm/gemm_problem.h"
 
 namespace titan::cpu {
 
@@ -25,7 +26,8 @@ struct GemmBlock {
   /// Written with the last block, rounded once.
   void* c;
   std::int64_t c_pitch;
-  bool add;  ///< onto c
+  bool add;                  ///< onto c
+  GemmScaling scaling = {};  ///< of the block's rows and columns, once its sums are complete
 };
 
 struct PackedKernels {

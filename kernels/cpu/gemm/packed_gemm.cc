@@ -29,7 +29,15 @@ std::int64_t piece(std::int64_t n, std::int64_t parts, std::int64_t unit) {
 
 const std::byte* element(const MatrixView& x, DType dtype, std::int64_t row, std::int64_t column) {
   if (x.transposed) std::swap(row, column);
-  return static_cast<const std::byte*>(x.data) + (row * x.pitch + column) * size_of(dtype);
+  return static_cast<const std::byte*>(x.data) +
+         (row * x.pitch + column) * (x.codes != nullptr ? 1 : size_of(dtype));
+}
+
+/// Rows of codes become rows of bf16, `depth` apart.
+void decode(const std::byte* from, std::int64_t pitch, const std::uint16_t* codes, std::int64_t rows,
+            std::int64_t depth, std::uint16_t* to) {
+  for (std::int64_t r = 0; r < rows; ++r, from += pitch, to += depth)
+    for (std::int64_t d = 0; d < depth; ++d) to[d] = codes[static_cast<std::uint8_t>(from[d])];
 }
 
 /// One product: its blocks and where their buffers are.
@@ -47,9 +55,14 @@ class Product {
         sums_bytes_(problem.k > kernels.depth
                         ? round_up(blocking_.rows * blocking_.tile_columns * size_of(DType::f32), 4096)
                         : 0),
+        decoded_bytes_(problem.a.codes != nullptr
+                           ? round_up(std::max(blocking_.rows, kPackGroup * kernels.tile_columns) *
+                                          kernels.depth * size_of(DType::bf16),
+                                      4096)
+                           : 0),
         threads_(threads) {}
 
-  std::int64_t buffer_bytes() const { return b_bytes_ + threads_ * (a_bytes_ + sums_bytes_); }
+  std::int64_t buffer_bytes() const { return b_bytes_ + threads_ * thread_bytes(); }
 
   void run(const Team& team, std::byte* buffer) {
     packed_b_ = buffer;
@@ -67,6 +80,18 @@ class Product {
   }
 
  private:
+  std::int64_t thread_bytes() const { return a_bytes_ + sums_bytes_ + decoded_bytes_; }
+  std::byte* thread_buffer(int thread) const { return packed_b_ + b_bytes_ + thread * thread_bytes(); }
+
+  /// Packs `items` × `depth` from `source` on. Bytes become bf16 on the way; both operands' run along k.
+  void pack(PackedKernels::Pack kernel, const MatrixView& x, bool items_contiguous, const std::byte* source,
+            std::int64_t items, std::int64_t depth, std::byte* panels, int thread) const {
+    if (x.codes == nullptr) return kernel(source, x.pitch, items_contiguous, items, depth, panels);
+    auto* const decoded = reinterpret_cast<std::uint16_t*>(thread_buffer(thread) + a_bytes_ + sums_bytes_);
+    decode(source, x.pitch, x.codes, items, depth, decoded);
+    kernel(decoded, depth, false, items, depth, panels);
+  }
+
   /// Items × all of k, block after block of it.
   std::int64_t packed_bytes(std::int64_t items) const {
     return p_.k / kernels_.depth * kernels_.panel_bytes(items, kernels_.depth) +
@@ -81,13 +106,13 @@ class Product {
   void pack_b(const Team& team, std::int64_t column, std::int64_t columns) const {
     const std::int64_t panels = ceil_div(columns, kernels_.tile_columns),
                        groups = ceil_div(panels, kPackGroup);
-    team.parallel_items(ceil_div(p_.k, kernels_.depth) * groups, [&](std::int64_t item, int) {
+    team.parallel_items(ceil_div(p_.k, kernels_.depth) * groups, [&](std::int64_t item, int thread) {
       const std::int64_t d = item / groups * kernels_.depth, depth = depth_at(d);
       const std::int64_t first = item % groups * kPackGroup * kernels_.tile_columns;
       const std::int64_t count = std::min(kPackGroup * kernels_.tile_columns, columns - first);
-      kernels_.pack_b(
-          element(p_.b, p_.input, d, column + first), p_.b.pitch, !p_.b.transposed, count, depth,
-          packed_b_ + block_offset(panels * kernels_.tile_columns, d) + kernels_.panel_bytes(first, depth));
+      pack(kernels_.pack_b, p_.b, !p_.b.transposed, element(p_.b, p_.input, d, column + first), count, depth,
+           packed_b_ + block_offset(panels * kernels_.tile_columns, d) + kernels_.panel_bytes(first, depth),
+           thread);
     });
   }
 
@@ -95,7 +120,7 @@ class Product {
   void multiply_item(std::int64_t row, std::int64_t column, std::int64_t begin, std::int64_t end,
                      int thread) const {
     const PackedKernels& kernels = kernels_;
-    std::byte* const packed_a = packed_b_ + b_bytes_ + thread * (a_bytes_ + sums_bytes_);
+    std::byte* const packed_a = thread_buffer(thread);
     const std::int64_t rows = std::min(blocking_.rows, p_.m - row);
     const std::int64_t padded_rows = round_up(rows, kernels.tile_rows);
     const std::int64_t padded_columns =
@@ -112,10 +137,12 @@ class Product {
                     .sums_pitch = blocking_.tile_columns,
                     .c = nullptr,
                     .c_pitch = p_.c_pitch,
-                    .add = p_.add};
+                    .add = p_.add,
+                    .scaling = {}};
     for (std::int64_t tile = begin; tile < end; tile += blocking_.tile_columns) {
       block.columns = std::min(blocking_.tile_columns, end - tile);
       block.c = static_cast<std::byte*>(p_.c) + (row * p_.c_pitch + column + tile) * size_of(p_.output);
+      block.scaling = scaling_at(row, column + tile);
       for (std::int64_t d = 0; d < p_.k; d += kernels.depth) {
         block.depth = depth_at(d);
         block.first = d == 0;
@@ -123,7 +150,7 @@ class Product {
         const std::byte* const a = element(p_.a, p_.input, row, d);
         std::byte* const packed = packed_a + (blocking_.keeps_a ? block_offset(padded_rows, d) : 0);
         if (!blocking_.reads_a && (tile == begin || !blocking_.keeps_a))
-          kernels.pack_a(a, p_.a.pitch, p_.a.transposed, rows, block.depth, packed);
+          pack(kernels.pack_a, p_.a, p_.a.transposed, a, rows, block.depth, packed, thread);
         block.a = blocking_.reads_a ? a : packed;
         block.b = packed_b_ + block_offset(padded_columns, d) + kernels.panel_bytes(tile, block.depth);
         (p_.output == DType::bf16 ? kernels.multiply_to_bf16 : kernels.multiply_to_f32)(block);
@@ -131,10 +158,16 @@ class Product {
     }
   }
 
+  GemmScaling scaling_at(std::int64_t row, std::int64_t column) const {
+    GemmScaling scaling = p_.scaling;
+    if (scaling.each) scaling.rows += row, scaling.columns += column;
+    return scaling;
+  }
+
   const GemmProblem& p_;
   const PackedKernels& kernels_;
   const Blocking blocking_;
-  const std::int64_t b_bytes_, a_bytes_, sums_bytes_;
+  const std::int64_t b_bytes_, a_bytes_, sums_bytes_, decoded_bytes_;
   const int threads_;
   std::byte* packed_b_ = nullptr;
 };
@@ -174,7 +207,8 @@ Blocking choose_blocking(const GemmProblem& p, int threads, const PackedKernels&
       break;
   }
   x.tile_columns = std::min(x.tile_columns, x.group_columns);
-  x.reads_a = kernels.reads_rows && !p.a.transposed && p.k % 2 == 0 && p.n <= kReadColumns;
+  x.reads_a =
+      kernels.reads_rows && p.a.codes == nullptr && !p.a.transposed && p.k % 2 == 0 && p.n <= kReadColumns;
   x.keeps_a = x.group_columns > x.tile_columns && x.rows * bytes_per_item <= kKeptBytes;
   return x;
 }

@@ -72,6 +72,7 @@ struct RegisterTile {
       }
     }
     if (!x.last) return store_tile(sum, sums, x.sums_pitch, false);
+    if (x.scaling.rows != nullptr) scale(x, row, column, sum);
     if (whole) return store_tile(sum, c, x.c_pitch, x.add);
     float edge[kRows * kColumns];
     store_tile(sum, edge, kColumns, false);
@@ -81,6 +82,23 @@ struct RegisterTile {
         const float total = edge[i * kColumns + j];
         store1(p, x.add ? load1(p) + total : total);
       }
+  }
+
+  /// Columns are a multiple of the vector width: a vector is within the block or not.
+  TITAN_INLINE void scale(const GemmBlock& x, int64_t row, int64_t column, vfloat (&sum)[kRows][kVectors]) {
+    const GemmScaling& by = x.scaling;
+    vfloat columns[kVectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j)
+      columns[j] = !by.each                          ? broadcast(by.columns[0])
+                   : column + j * kWidth < x.columns ? load(by.columns + column + j * kWidth)
+                                                     : vfloat{};
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const float factor = by.rows[!by.each ? 0 : row + i < x.rows ? row + i : x.rows - 1];
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = sum[i][j] * factor * columns[j];
+    }
   }
 
   template <class T>

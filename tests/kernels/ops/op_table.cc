@@ -7,6 +7,7 @@
 
 #include "kernels/base/bf16.h"
 #include "kernels/base/error.h"
+#include "kernels/base/float8.h"
 
 namespace titan::op_test {
 namespace {
@@ -29,6 +30,10 @@ void store(DType dtype, double value, std::byte* to) {
       return put(static_cast<std::int32_t>(value));
     case DType::i64:
       return put(static_cast<std::int64_t>(value));
+    case DType::f8e4m3:
+      return put(to_f8e4m3(static_cast<float>(value)).bits);
+    case DType::f8e5m2:
+      return put(to_f8e5m2(static_cast<float>(value)).bits);
   }
 }
 
@@ -49,6 +54,10 @@ double load(DType dtype, const std::byte* from) {
       return get<std::int32_t>(from);
     case DType::i64:
       return static_cast<double>(get<std::int64_t>(from));
+    case DType::f8e4m3:
+      return to_float(get<f8e4m3>(from));
+    case DType::f8e5m2:
+      return to_float(get<f8e5m2>(from));
   }
   return 0;
 }
