@@ -5,6 +5,7 @@
 #include "engine/model/setup.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/parameter_norms.h"
+#include "engine/passes/offload_state.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/stage_state.h"
 #include "engine/program/verify.h"
@@ -35,12 +36,17 @@ DType compute_dtype(const Recipe& recipe) {
 ShardOptions shard_options(const Recipe& recipe) {
   const bool always = recipe.parallelism.fsdp_reshard_after_forward == "always";
   return {.residency = always ? Residency::per_use : Residency::per_step,
-          .no_decay = recipe.optimizer.no_decay};
+          .no_decay = recipe.optimizer.no_decay,
+          .weights_apart = recipe.training.enable_cpu_offload};
 }
 
 Program shard(Program program, const ShardOptions& options) {
   const std::vector<BucketPlan> plan = plan_buckets(program);
   return checked(shard_parameters(std::move(program), plan, options));
+}
+
+Program place_state(Program program, const Recipe& recipe) {
+  return recipe.training.enable_cpu_offload ? checked(offload_state(std::move(program))) : program;
 }
 
 OptimizerSettings optimizer_settings(const Recipe& recipe) {
@@ -69,7 +75,7 @@ std::vector<Program> compile_train(const Recipe& recipe, const ModelConfig& conf
   }
   for (Program& program : programs) {
     append_optimizer(program, optimizer_settings(recipe));
-    program = checked(std::move(program));
+    program = place_state(checked(std::move(program)), recipe);
   }
   return programs;
 }
@@ -131,15 +137,16 @@ Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
     for (std::size_t i = 0, count = programs.size(); i < count; ++i)
       programs.push_back(checked(stage_state(programs[i])));
   if (recipe.validation.enable)
-    programs.push_back(shard(checked(build_evaluate_program(config, evaluate, mesh)), shard_options(recipe)));
+    programs.push_back(place_state(
+        shard(checked(build_evaluate_program(config, evaluate, mesh)), shard_options(recipe)), recipe));
   return complete(std::move(programs), config);
 }
 
 Job compile_evaluation(const ModelConfig& config, const StepShape& shape, const Mesh& mesh) {
   check_pass(config, shape.sequences, shape.seq_len);
   std::vector<Program> programs;
-  programs.push_back(shard(checked(build_evaluate_program(config, shape, mesh)),
-                           {.residency = Residency::persistent, .no_decay = {}}));
+  programs.push_back(
+      shard(checked(build_evaluate_program(config, shape, mesh)), {.residency = Residency::persistent}));
   return complete(std::move(programs), config);
 }
 
@@ -150,7 +157,7 @@ Job compile_generation(const ModelConfig& config, std::int64_t capacity, DType c
        {std::pair{"prefill", kPrefillRows}, std::pair{"decode", std::int64_t{1}}}) {
     Program p = checked(
         build_generate_program(name, config, {.rows = rows, .capacity = capacity, .compute = compute}));
-    programs.push_back(shard(std::move(p), {.residency = Residency::persistent, .no_decay = {}}));
+    programs.push_back(shard(std::move(p), {.residency = Residency::persistent}));
   }
   return complete(std::move(programs), config);
 }

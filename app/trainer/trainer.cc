@@ -222,8 +222,7 @@ class Trainer {
 
     const bool traced = trace_due();
     executor.run(program, traced || staging ? &node_times_ : nullptr);
-    if (staging)
-      checkpointer_->save_staged(session_->job(), executor, held_by(p, node_times_, Lane::offload));
+    if (staging) checkpointer_->save_staged(session_->job(), executor, held_by(p, node_times_, Phase::stage));
     if (traced) write_step_trace(p);
 
     const float loss = read_scalar(executor, program, p.at("loss")),

@@ -58,7 +58,8 @@ const Executor::Prepared& Executor::prepared(int index) {
                     .binding = {p->tables[table].data(), o.overwrite},
                     .lane = static_cast<int>(o.node->lane),
                     .ticket = o.ticket,
-                    .waits = o.waits};
+                    .waits = o.waits,
+                    .on_host = o.node->lane == Lane::host};
     p->commands.push_back(command);
   }
   // Which tickets other lanes wait for: a wait names the exact ticket.

@@ -16,6 +16,11 @@ ValueId declare_like(ProgramBuilder& b, const Program& of, ValueId id) {
   return b.value(v.name, v.dtype, v.rows, v.cols, {.role = v.role, .lifetime = v.lifetime, .space = v.space});
 }
 
+/// The CPU makes what is in host memory.
+Lane lane_of(const Program& of, ValueId id) {
+  return of.value(id).space == Space::host ? Lane::host : Lane::compute;
+}
+
 class Initializer {
  public:
   Initializer(const Program& of, const ModelConfig& config)
@@ -24,7 +29,9 @@ class Initializer {
   Program run() {
     b_.begin_segment("initialize");
     b_.set_tag({.layer = -1, .phase = Phase::setup});
-    seed_ = b_.value("seed", DType::i64, 1, 1, {.role = Role::input, .lifetime = Lifetime::step});
+    const Space space = of_.value(of_.buckets.front().master).space;
+    seed_ =
+        b_.value("seed", DType::i64, 1, 1, {.role = Role::input, .lifetime = Lifetime::step, .space = space});
     for (const Bucket& bucket : of_.buckets) initialize(bucket);
     if (const ValueId stop = of_.find("stop"); stop != kNoValue)
       b_.emit(Fill{.y = b_.out(declare_like(b_, of_, stop))});
@@ -38,9 +45,10 @@ class Initializer {
     for (const Parameter& p : of_.parameters)
       if (of_.value(p.master).base == bucket.master) initialize(p, master);
     for (const Bucket::Run& gap : bucket.padding)
-      b_.emit(Fill{.y = b_.out(b_.slice(bucket.name + ".padding", master, gap.begin, 1, gap.count))});
+      b_.emit(Fill{.y = b_.out(b_.slice(bucket.name + ".padding", master, gap.begin, 1, gap.count))},
+              lane_of(of_, bucket.master));
     for (const ValueId moment : {bucket.exp_avg, bucket.exp_avg_sq})
-      if (moment != kNoValue) b_.emit(Fill{.y = b_.out(declare_like(b_, of_, moment))});
+      if (moment != kNoValue) b_.emit(Fill{.y = b_.out(declare_like(b_, of_, moment))}, lane_of(of_, moment));
   }
 
   void initialize(const Parameter& p, ValueId master) {
@@ -51,7 +59,7 @@ class Initializer {
     const ValueId y = b_.slice(p.name, master, v.offset / size_of(v.dtype), v.rows, v.cols);
     b_.set_tag({.layer = p.layer, .phase = Phase::setup});
     if (spec->init.ones) {
-      b_.emit(Fill{.y = b_.out(y), .value = 1});
+      b_.emit(Fill{.y = b_.out(y), .value = 1}, lane_of(of_, p.master));
       return;
     }
     b_.emit(InitNormal{.seed = b_.in(seed_),
@@ -61,7 +69,8 @@ class Initializer {
                        .cutoff = spec->init.cutoff,
                        .first_row = p.first_row,
                        .first_col = p.first_col,
-                       .global_cols = p.global_cols});
+                       .global_cols = p.global_cols},
+            lane_of(of_, p.master));
   }
 
   const Program& of_;

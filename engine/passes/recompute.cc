@@ -322,11 +322,7 @@ class Policy {
 };
 
 bool has_segments(const Program& program) {
-  const auto has = [&](std::string_view name) {
-    return std::any_of(program.segments.begin(), program.segments.end(),
-                       [&](const Segment& s) { return s.name == name; });
-  };
-  return has("forward") && has("backward");
+  return has_segment(program, "forward") && has_segment(program, "backward");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ Node stage(Program& program, ValueId state) {
   program.value(staged).space = Space::host;
   Node node;
   node.op = Copy{.x = operand<In>(program, state), .y = operand<Out>(program, staged)};
-  node.lane = Lane::offload;
+  node.lane = of.space == Space::host ? Lane::host : Lane::offload;
   node.tag = {.layer = -1, .phase = Phase::stage};
   node.id = program.next_node++;
   return node;
@@ -26,7 +26,11 @@ Program stage_state(Program train) {
   for (const Bucket& bucket : train.buckets)
     for (const ValueId state : {bucket.master, bucket.exp_avg, bucket.exp_avg_sq})
       segment.nodes.push_back(stage(train, state));
-  train.timeline.insert(train.timeline.begin(),
+  // The host lane has the weights to cast first: forward waits for those.
+  const bool behind_gather =
+      segment.nodes.front().lane == Lane::host &&
+      train.segments[static_cast<std::size_t>(train.timeline.front().segment)].name == "gather";
+  train.timeline.insert(train.timeline.begin() + (behind_gather ? 1 : 0),
                         TimelineStep{.segment = static_cast<int>(train.segments.size()), .variant = {}});
   train.segments.push_back(std::move(segment));
   return train;

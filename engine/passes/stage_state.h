@@ -10,7 +10,8 @@
 namespace titan {
 
 /// "NAME_staging": the training program NAME with a segment "stage" in front that copies master and moments
-/// of every bucket into persistent values of the same layout in host memory, in the order of the updates.
+/// of every bucket into persistent values of the same layout in host memory. State that is there already is
+/// copied by the host lane, behind the casts that forward waits for.
 Program stage_state(Program train);
 
 }  // namespace titan

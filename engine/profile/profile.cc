@@ -11,6 +11,24 @@
 #include "kernels/cost/cost.h"
 
 namespace titan {
+namespace {
+
+/// A node's cost where it runs: what crosses to host memory does so at the link's speed, and the host lane
+/// has the host's memory.
+Cost cost_of(const Program& program, const Node& node, const Machine& machine) {
+  Cost c = cost(node.op, machine);
+  if (machine.host.bytes_per_second == 0) return c;
+  if (node.lane == Lane::host) {
+    c.seconds = static_cast<double>(c.bytes_read + c.bytes_written) / machine.host_bytes_per_second;
+  } else if (const auto* copy = std::get_if<Copy>(&node.op);
+             copy != nullptr && program.value(copy->x.value).space != program.value(copy->y.value).space) {
+    c.seconds =
+        machine.host.latency_seconds + static_cast<double>(copy->x.bytes()) / machine.host.bytes_per_second;
+  }
+  return c;
+}
+
+}  // namespace
 
 std::vector<CommandTime> predict(const Program& program, const Machine& machine) {
   std::vector<CommandTime> times;
@@ -21,38 +39,57 @@ std::vector<CommandTime> predict(const Program& program, const Machine& machine)
     for (const Wait& wait : o.waits)
       begin = std::max(begin,
                        ends[static_cast<std::size_t>(wait.lane)][static_cast<std::size_t>(wait.ticket - 1)]);
-    times.push_back({begin, begin + cost(o.node->op, machine).seconds});
+    times.push_back({begin, begin + cost_of(program, *o.node, machine).seconds});
     lane.push_back(times.back().end);
   }
   return times;
 }
 
-double held_by(const Program& program, std::span<const CommandTime> times, Lane lane) {
+double held_by(const Program& program, std::span<const CommandTime> times, Phase phase) {
   const std::vector<Occurrence> occurrences = unroll(program);
   TITAN_CHECK_EQ(occurrences.size(), times.size());
-  double held = 0, free_since = 0;
+  struct LaneTimes {
+    std::vector<std::size_t> by_ticket;
+    double free = 0;  ///< end of its last node of another phase
+    double busy = 0;  ///< end of those of `phase` since then
+  };
+  std::array<LaneTimes, kLanes> lanes;
+  double held = 0;
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Occurrence& o = occurrences[i];
-    if (o.node->lane != Lane::compute) continue;
-    const bool waits = std::any_of(o.waits.begin(), o.waits.end(),
-                                   [&](const Wait& wait) { return wait.lane == static_cast<int>(lane); });
-    if (waits) held += times[i].begin - free_since;
-    free_since = times[i].end;
+    LaneTimes& lane = lanes[static_cast<std::size_t>(o.node->lane)];
+    lane.by_ticket.push_back(i);
+    if (o.node->tag.phase == phase) {
+      lane.busy = times[i].end;
+      continue;
+    }
+    double ready = lane.free, blocked = lane.busy;
+    for (const Wait& wait : o.waits) {
+      const std::size_t other =
+          lanes[static_cast<std::size_t>(wait.lane)].by_ticket[static_cast<std::size_t>(wait.ticket - 1)];
+      double& end = occurrences[other].node->tag.phase == phase ? blocked : ready;
+      end = std::max(end, times[other].end);
+    }
+    held += std::max(0.0, blocked - ready);
+    lane.free = times[i].end;
+    lane.busy = 0;
   }
   return held;
 }
 
 ProgramTotals totals(const Program& program, const Machine& machine) {
   ProgramTotals t;
+  std::array<double, kLanes> seconds{};
   for (const TimelineStep& step : program.timeline)
     for (const Node& node : program.segments[static_cast<std::size_t>(step.segment)].nodes) {
-      const Cost c = cost(node.op, machine);
+      const Cost c = cost_of(program, node, machine);
       ++t.nodes;
       t.flops += c.flops;
-      t.seconds += c.seconds;
+      seconds[static_cast<std::size_t>(node.lane)] += c.seconds;
       if (const auto* gemm = std::get_if<Gemm>(&node.op))
         (gemm->a.dtype == DType::bf16 ? t.gemm_flops_bf16 : t.gemm_flops_f32) += c.flops;
     }
+  t.seconds = *std::max_element(seconds.begin(), seconds.end());
   return t;
 }
 
@@ -68,9 +105,9 @@ std::vector<OpShare> share_by_op(const Program& program, std::span<const Command
   TITAN_CHECK_EQ(occurrences.size(), times.size());
   std::map<std::string_view, OpShare> by_op;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const Op& op = occurrences[i].node->op;
-    const Cost c = cost(op, machine);
-    OpShare& share = by_op[name_of(op)];
+    const Node& node = *occurrences[i].node;
+    const Cost c = cost_of(program, node, machine);
+    OpShare& share = by_op[name_of(node.op)];
     ++share.count;
     share.seconds += times[i].end - times[i].begin;
     share.flops += static_cast<double>(c.flops);

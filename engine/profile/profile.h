@@ -16,10 +16,12 @@ struct Machine;
 /// order, and wait where the program says so.
 std::vector<CommandTime> predict(const Program& program, const Machine& machine);
 
-/// Seconds that the compute lane stood still just before nodes that wait for `lane`.
-double held_by(const Program& program, std::span<const CommandTime> times, Lane lane);
+/// Seconds that nodes of other phases started later than they could have without those of `phase`, on any
+/// lane.
+double held_by(const Program& program, std::span<const CommandTime> times, Phase phase);
 
-/// One run of a program's timeline, every micro-batch counted; seconds are the costs' sum.
+/// One run of a program's timeline, every micro-batch counted; seconds are the costs' sum on the busiest
+/// lane.
 struct ProgramTotals {
   std::int64_t nodes = 0, flops = 0;
   double seconds = 0;

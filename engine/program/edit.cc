@@ -1,5 +1,7 @@
 #include "engine/program/edit.h"
 
+#include <algorithm>
+
 #include "kernels/base/error.h"
 
 namespace titan {
@@ -72,6 +74,17 @@ ValueId add_value(Program& program, std::string name, DType dtype, std::int64_t 
   v.lifetime = lifetime;
   program.values.push_back(std::move(v));
   return static_cast<ValueId>(program.values.size()) - 1;
+}
+
+void move_to_host(Program& program, ValueId base) {
+  TITAN_CHECK(!program.value(base).is_view(), "{} is a view", program.value(base).name);
+  program.value(base).space = Space::host;
+  for_each_view(program, base, [](Value& v) { v.space = Space::host; });
+}
+
+bool has_segment(const Program& program, std::string_view name) {
+  return std::any_of(program.segments.begin(), program.segments.end(),
+                     [&](const Segment& s) { return s.name == name; });
 }
 
 ValueId add_slice(Program& program, std::string name, ValueId base, std::int64_t offset, std::int64_t rows,

@@ -29,6 +29,11 @@ void redirect(Node& node, const std::function<ValueId(ValueId)>& replacement);
 ValueId add_value(Program& program, std::string name, DType dtype, std::int64_t rows, std::int64_t cols,
                   Role role, Lifetime lifetime);
 
+/// Puts a base and its views into host memory.
+void move_to_host(Program& program, ValueId base);
+
+bool has_segment(const Program& program, std::string_view name);
+
 /// A contiguous [rows, cols] view, `offset` elements into a base.
 ValueId add_slice(Program& program, std::string name, ValueId base, std::int64_t offset, std::int64_t rows,
                   std::int64_t cols);

@@ -19,13 +19,14 @@ const char* to_string(Lifetime lifetime) {
 }
 
 const char* to_string(Lane lane) {
-  constexpr const char* kNames[kLanes] = {"compute", "fsdp", "tp", "pp_forward", "pp_backward", "offload"};
+  constexpr const char* kNames[kLanes] = {"compute", "fsdp",  "tp",    "pp_forward", "pp_backward",
+                                          "offload", "fetch", "spill", "reload",     "host"};
   return kNames[static_cast<int>(lane)];
 }
 
 const char* to_string(Phase phase) {
-  constexpr const char* kNames[] = {"setup",      "gather",      "forward", "recompute", "loss",
-                                    "input_grad", "weight_grad", "reduce",  "optimizer", "stage"};
+  constexpr const char* kNames[] = {"setup",       "gather", "forward",   "recompute", "loss",   "input_grad",
+                                    "weight_grad", "reduce", "optimizer", "stage",     "offload"};
   return kNames[static_cast<int>(phase)];
 }
 

@@ -44,8 +44,19 @@ enum class Lifetime : std::uint8_t {
 const char* to_string(Lifetime lifetime);
 
 /// In-order queues. Lane 0 computes; the others move data beside it.
-enum class Lane : std::uint8_t { compute, fsdp, tp, pp_forward, pp_backward, offload };
-inline constexpr int kLanes = 6;
+enum class Lane : std::uint8_t {
+  compute,
+  fsdp,
+  tp,
+  pp_forward,
+  pp_backward,
+  offload,  ///< device → host: gradients, and the state for a save
+  fetch,    ///< host → device: weights
+  spill,    ///< device → host: activations
+  reload,   ///< host → device: activations
+  host,     ///< the CPU computes, over host memory, also where the device is a GPU
+};
+inline constexpr int kLanes = 10;
 const char* to_string(Lane lane);
 
 /// A row-major matrix [rows, cols] of `dtype`. A base owns its bytes and has pitch == cols; a view is a
@@ -75,7 +86,8 @@ enum class Phase : std::uint8_t {
   weight_grad,
   reduce,
   optimizer,
-  stage
+  stage,
+  offload
 };
 const char* to_string(Phase phase);
 

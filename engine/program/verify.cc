@@ -66,6 +66,7 @@ class Verifier {
                  fmt::format("after node {}, which does not come earlier in {}", earlier, segment.name));
         if (!seen.insert(node.id).second) fail(node, fmt::format("node id {} occurs twice", node.id));
         if (const std::string problem = float8_problem(node.op); !problem.empty()) fail(node, problem);
+        check_spaces(node);
         for_each_operand(node.op, [&](const Operand& operand, Access, std::string_view name) {
           if (operand.value < 0 || operand.value >= static_cast<ValueId>(program_.values.size()))
             fail(node, fmt::format("operand {} names no value", name));
@@ -76,6 +77,19 @@ class Verifier {
         });
       }
     }
+  }
+
+  /// The host lane computes over host memory; between the spaces there are only copies, on other lanes.
+  void check_spaces(const Node& node) const {
+    int on_device = 0, on_host = 0;
+    for_each_operand(node.op, [&](const Operand& operand, Access, std::string_view) {
+      if (operand.value < 0 || operand.value >= static_cast<ValueId>(program_.values.size())) return;
+      ++(program_.value(operand.value).space == Space::device ? on_device : on_host);
+    });
+    if (node.lane == Lane::host && on_device > 0) fail(node, "the host lane uses device memory");
+    if (node.lane == Lane::host || on_host == 0) return;
+    if (!std::holds_alternative<Copy>(node.op) || on_device == 0)
+      fail(node, fmt::format("lane {} uses host memory, which only its copies may", to_string(node.lane)));
   }
 
   void run_node(const Node& node, const TimelineStep& step) {

@@ -4,7 +4,8 @@ namespace titan {
 namespace {
 
 Machine cuda_machine(std::string name, std::string isa, double flops_f8, double flops_bf16, double flops_f32,
-                     double memory_bytes_per_second, std::int64_t memory_mib, double nvlink, double network) {
+                     double memory_bytes_per_second, std::int64_t memory_mib, double nvlink, double network,
+                     double pcie, double host_memory) {
   Machine m;
   m.name = std::move(name);
   m.kind = DeviceKind::cuda;
@@ -17,6 +18,8 @@ Machine cuda_machine(std::string name, std::string isa, double flops_f8, double 
   m.memory_bytes = memory_mib << 20;
   m.near = {nvlink, 3e-6};
   m.far = {network, 10e-6};
+  m.host = {pcie, 10e-6};
+  m.host_bytes_per_second = host_memory;
   m.gemm_workspace_bytes = std::int64_t{32} << 20;  // what cuBLASLt recommends for Hopper
   return m;
 }
@@ -41,13 +44,14 @@ Machine cpu_machine(std::string isa, int threads, double flops_f32, double flops
 
 std::optional<Machine> known_machine(std::string_view name) {
   // A100 multiplies 8-bit floats as bf16. NVLink: half of the data sheet's two-way figure. Network: one
-  // InfiniBand port a GPU, HDR and NDR.
+  // InfiniBand port a GPU, HDR and NDR. PCIe 4 and 5 x16 as copies reach it, and an eighth of two sockets'
+  // eight channels of memory.
   if (name == "a100")
-    return cuda_machine("a100", "sm_80", 312e12, 312e12, 19.5e12, 2.039e12, 81920, 300e9, 25e9);
+    return cuda_machine("a100", "sm_80", 312e12, 312e12, 19.5e12, 2.039e12, 81920, 300e9, 25e9, 25e9, 50e9);
   if (name == "h100")
-    return cuda_machine("h100", "sm_90a", 1979e12, 989e12, 67e12, 3.35e12, 81559, 450e9, 50e9);
+    return cuda_machine("h100", "sm_90a", 1979e12, 989e12, 67e12, 3.35e12, 81559, 450e9, 50e9, 50e9, 75e9);
   if (name == "h200")
-    return cuda_machine("h200", "sm_90a", 1979e12, 989e12, 67e12, 4.8e12, 143771, 450e9, 50e9);
+    return cuda_machine("h200", "sm_90a", 1979e12, 989e12, 67e12, 4.8e12, 143771, 450e9, 50e9, 50e9, 75e9);
   return std::nullopt;
 }
 

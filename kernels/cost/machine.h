@@ -32,7 +32,9 @@ struct Machine {
   double memory_bytes_per_second = 0;                  ///< of the main memory
   double launch_seconds = 0;                           ///< per operation
   std::int64_t memory_bytes = 0;
-  Link near, far;                         ///< within a node; between nodes
+  Link near, far;                    ///< within a node; between nodes
+  Link host{0, 0};                   ///< to host memory, one direction; no bandwidth: the device is the host
+  double host_bytes_per_second = 0;  ///< of host memory, this device's share
   std::int64_t gemm_workspace_bytes = 0;  ///< scratch that a matrix product may ask for
 
   double matrix_flops(DType dtype) const {

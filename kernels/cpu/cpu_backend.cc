@@ -31,43 +31,55 @@ bool binds(const CpuOptions& options) {
   return options.bind && threads > 1 && threads == static_cast<int>(allowed_processors().size());
 }
 
-/// One execution: the commands of each lane, and the first error.
+/// The lane whose thread runs a command.
+int runner(const Command& command, const CpuOptions& options) {
+  return command.on_host && !options.host_thread ? 0 : command.lane;
+}
+
+/// By lane; null where no command has been for one.
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+/// One execution: the commands of each thread, the progress of each lane, and the first error.
 class Execution {
  public:
-  Execution(std::span<const Command> commands, const std::vector<std::unique_ptr<Lane>>& lanes, Isa isa,
+  Execution(std::span<const Command> commands, const Lanes& lanes, const CpuOptions& options,
             CommunicatorSet* communicators, std::span<CommandTime> times)
       : commands_(commands),
         lanes_(lanes),
-        isa_(isa),
+        options_(options),
         communicators_(communicators),
         times_(times),
         queues_(lanes.size()) {
     TITAN_CHECK(times.empty() || times.size() == commands.size());
     for (std::size_t i = 0; i < commands.size(); ++i) enqueue(i);
+    progress_ = std::vector<Progress>(tickets_.size());
   }
 
   void run() {
-    for (const auto& lane : lanes_) lane->progress().reset();
     for (std::size_t i = 0; i < lanes_.size(); ++i)
       if (!queues_[i].empty()) lanes_[i]->start([this, i] { run_lane(i); });
-    for (const auto& lane : lanes_) lane->join();
+    for (const auto& lane : lanes_)
+      if (lane != nullptr) lane->join();
     if (error_) throw *error_;
   }
 
  private:
-  /// List order is the meaning: a command may wait only for commands before it, so lanes cannot wait in a
-  /// circle.
+  /// List order is the meaning: a command may wait only for commands before it, so threads cannot wait in a
+  /// circle, also where one thread runs the commands of two lanes.
   void enqueue(std::size_t index) {
     const Command& command = commands_[index];
-    std::vector<std::size_t>& queue = queues_.at(command.lane);
-    TITAN_CHECK_EQ(command.ticket, static_cast<std::int64_t>(queue.size()) + 1);
-    for (const Wait& wait : command.waits)
-      TITAN_CHECK_LE(wait.ticket, static_cast<std::int64_t>(queues_.at(wait.lane).size()));
-    queue.push_back(index);
+    const std::size_t lane = static_cast<std::size_t>(command.lane);
+    if (tickets_.size() <= lane) tickets_.resize(lane + 1, 0);
+    for (const Wait& wait : command.waits) {
+      const std::size_t other = static_cast<std::size_t>(wait.lane);
+      TITAN_CHECK_LE(wait.ticket, other < tickets_.size() ? tickets_[other] : 0);
+    }
+    TITAN_CHECK_EQ(command.ticket, ++tickets_[lane]);
+    queues_.at(runner(command, options_)).push_back(index);
   }
 
-  void run_lane(std::size_t lane) {
-    for (const std::size_t index : queues_[lane]) {
+  void run_lane(std::size_t thread) {
+    for (const std::size_t index : queues_[thread]) {
       try {
         run_command(index);
       } catch (const Cancelled&) {
@@ -82,19 +94,20 @@ class Execution {
 
   void run_command(std::size_t index) {
     const Command& command = commands_[index];
-    Lane& lane = *lanes_[command.lane];
-    if (command.waits.empty()) lane.progress().wait_for(0);  // throws when another lane has failed
-    for (const Wait& wait : command.waits) lanes_[wait.lane]->progress().wait_for(wait.ticket);
+    Lane& lane = *lanes_[runner(command, options_)];
+    Progress& progress = progress_[command.lane];
+    if (command.waits.empty()) progress.wait_for(0);  // throws when another lane has failed
+    for (const Wait& wait : command.waits) progress_[wait.lane].wait_for(wait.ticket);
     const Context context{.binding = command.binding,
                           .team = lane.team(),
-                          .isa = isa_,
+                          .isa = options_.isa,
                           .gemm = &lane.gemm(),
                           .communicators = communicators_,
                           .lane = command.lane};
     if (!times_.empty()) times_[index].begin = now();
     std::visit([&](const auto& op) { cpu::run(op, context); }, *command.op);
     if (!times_.empty()) times_[index].end = now();
-    lane.progress().advance();
+    progress.advance();
   }
 
   void fail(std::size_t index, const char* what) {
@@ -103,26 +116,28 @@ class Execution {
       if (error_) return;  // a consequence of the first
       error_.emplace(index, what);
     }
-    for (const auto& lane : lanes_) lane->progress().cancel();
+    for (Progress& progress : progress_) progress.cancel();
     if (communicators_ != nullptr) communicators_->abort_all();
   }
 
   using Clock = std::chrono::steady_clock;
 
   std::span<const Command> commands_;
-  const std::vector<std::unique_ptr<Lane>>& lanes_;
-  Isa isa_;
+  const Lanes& lanes_;
+  const CpuOptions& options_;
   CommunicatorSet* communicators_;
   std::span<CommandTime> times_;
   Clock::time_point start_ = Clock::now();
-  std::vector<std::vector<std::size_t>> queues_;  ///< indices into commands_, by lane
+  std::vector<std::vector<std::size_t>> queues_;  ///< indices into commands_, by the lane that runs them
+  std::vector<std::int64_t> tickets_;             ///< by lane
+  std::vector<Progress> progress_;                ///< by lane
   std::mutex error_mutex_;
   std::optional<CommandError> error_;
 };
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(const CpuOptions& options) : options_(options) { reserve_lanes(1); }
+  explicit CpuBackend(const CpuOptions& options) : options_(options) { make_lane(0); }
 
   std::byte* allocate(Space, std::int64_t bytes) override {
     std::exception_ptr error;
@@ -142,8 +157,8 @@ class CpuBackend : public Backend {
 
   void execute(std::span<const Command> commands, CommunicatorSet* communicators,
                std::span<CommandTime> times) override {
-    for (const Command& command : commands) reserve_lanes(command.lane + 1);
-    Execution(commands, lanes_, options_.isa, communicators, times).run();
+    for (const Command& command : commands) make_lane(runner(command, options_));
+    Execution(commands, lanes_, options_, communicators, times).run();
   }
 
   void upload(const void* from, std::byte* to, std::int64_t bytes) override { std::memcpy(to, from, bytes); }
@@ -152,19 +167,20 @@ class CpuBackend : public Backend {
   }
 
  private:
-  void reserve_lanes(int count) {
-    while (static_cast<int>(lanes_.size()) < count) {
-      const bool compute = lanes_.empty();
-      lanes_.push_back(std::make_unique<Lane>(Lane::Options{.threads = compute ? team_size(options_) : 1,
-                                                            .bind = compute && binds(options_),
-                                                            .isa = options_.isa,
-                                                            .gemm = options_.gemm}));
-    }
+  void make_lane(int index) {
+    const std::size_t lane = static_cast<std::size_t>(index);
+    if (lanes_.size() <= lane) lanes_.resize(lane + 1);
+    if (lanes_[lane] != nullptr) return;
+    const bool compute = index == 0;
+    lanes_[lane] = std::make_unique<Lane>(Lane::Options{.threads = compute ? team_size(options_) : 1,
+                                                        .bind = compute && binds(options_),
+                                                        .isa = options_.isa,
+                                                        .gemm = options_.gemm});
   }
 
   CpuOptions options_;
   std::vector<MappedBlock> blocks_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  ///< the first one computes
+  Lanes lanes_;  ///< the first one computes
 };
 
 std::string path_for(DType dtype, const CpuOptions& options) {

@@ -1,4 +1,6 @@
-// The CPU backend: lanes are threads, the compute lane (0) owns the OpenMP team.
+// The CPU backend: lanes are threads, the compute lane (0) owns the OpenMP team. Commands that run on the CPU
+// whatever the device is (Command::on_host) share it: beside a compute lane of the same processors they have
+// nothing to win.
 #pragma once
 
 #include <memory>
@@ -14,6 +16,7 @@ struct CpuOptions {
   int threads = 0;  ///< compute threads; 0 = all processors this process may use. 1 = no OpenMP at all
   Isa isa = best_isa();
   GemmChoice gemm = asked_gemm_choice();
+  bool host_thread = false;  ///< such commands get a thread of their own, one, as they have beside a GPU
   bool bind = true;  ///< one thread a processor, when the team fills all processors this process may use
 };
 

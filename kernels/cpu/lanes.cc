@@ -14,11 +14,6 @@ constexpr int kSpins = 200;  // some microseconds: longer would take the process
 
 }  // namespace
 
-void Progress::reset() {
-  done_ = 0;
-  cancelled_ = false;
-}
-
 bool Progress::reached(std::int64_t ticket) const {
   if (cancelled_) throw Cancelled();
   return done_ >= ticket;

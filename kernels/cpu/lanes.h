@@ -16,10 +16,9 @@ namespace titan::cpu {
 /// Thrown out of a wait when another lane has failed.
 struct Cancelled {};
 
-/// How many commands a lane has finished in this execution.
+/// How many commands a lane has finished in one execution.
 class Progress {
  public:
-  void reset();
   void advance();
   /// Returns when `ticket` commands are finished; spins a little, then sleeps. Throws Cancelled after
   /// cancel().
@@ -57,14 +56,12 @@ class Lane {
 
   const Team& team() const { return team_; }
   GemmEngine& gemm() { return gemm_; }
-  Progress& progress() { return progress_; }
 
  private:
   void serve(bool bind);
 
   Team team_;
   GemmEngine gemm_;
-  Progress progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::function<void()> job_;  ///< empty: idle

@@ -37,6 +37,7 @@ struct Command {
   std::int64_t ticket = 0;      ///< 1-based position of this command in its lane
   std::span<const Wait> waits;  ///< must be reached before this command starts
   bool signals = false;         ///< another lane waits for this ticket
+  bool on_host = false;         ///< runs on the CPU, whatever the device is; all operands are in host memory
 };
 
 /// When a command ran: seconds since its execution began.

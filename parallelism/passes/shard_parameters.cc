@@ -117,7 +117,7 @@ class Sharder {
 
   void place_weights(const std::string& name, const std::vector<Unit>& units, const Bucket& bucket) {
     const DType compute = p_.value(units.front().weight).dtype;
-    if (compute == DType::f32 || only_embedded(units)) {
+    if (!options_.weights_apart && (compute == DType::f32 || only_embedded(units))) {
       for (const Unit& unit : units) {
         retype(p_, unit.weight, DType::f32);
         rebase(p_, unit.weight, bucket.master, unit.begin * size_of(DType::f32));
@@ -205,7 +205,10 @@ class Sharder {
   Node cast_node(ValueId master, ValueId weights, const std::string& bucket) {
     if (gather_.name.empty()) gather_.name = "gather";
     Node node;
-    node.op = Cast{.x = operand<In>(p_, master), .y = operand<Out>(p_, weights)};
+    if (p_.value(weights).dtype == p_.value(master).dtype)
+      node.op = Copy{.x = operand<In>(p_, master), .y = operand<Out>(p_, weights)};
+    else
+      node.op = Cast{.x = operand<In>(p_, master), .y = operand<Out>(p_, weights)};
     node.tag = {.layer = bucket.starts_with("layers.") ? std::stoi(bucket.substr(7)) : -1,
                 .phase = Phase::gather};
     node.id = p_.next_node++;

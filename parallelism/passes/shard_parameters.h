@@ -22,11 +22,13 @@ struct ShardOptions {
   Residency residency = Residency::per_step;
   /// Parameters whose name contains one of these get no weight decay.
   std::vector<std::string> no_decay = {};
+  /// Weights are never the master itself, which is to be in other memory: f32 weights are copies of it.
+  bool weights_apart = false;
 };
 
 /// Declares master buckets (and, in programs with gradients, gradient and moment buckets), moves weights and
 /// gradients into bucket storage, and inserts the casts. Weights in f32, and tables that only Embedding
-/// reads, are the master itself.
+/// reads, are the master itself, unless `weights_apart`.
 Program shard_parameters(Program program, const std::vector<BucketPlan>& plan, const ShardOptions& options);
 
 }  // namespace titan

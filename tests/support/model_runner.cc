@@ -5,6 +5,7 @@
 #include "engine/model/setup.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/parameter_norms.h"
+#include "engine/passes/offload_state.h"
 #include "engine/program/edit.h"
 #include "engine/program/verify.h"
 #include "kernels/base/error.h"
@@ -31,13 +32,17 @@ ModelRunner::ModelRunner(const ModelConfig& config, const StepShape& shape, cons
   p = recompute(std::move(p), options.recompute, machine);
   verify(p);
   const auto plan = plan_buckets(p);
-  p = shard_parameters(std::move(p), plan, {.residency = options.residency, .no_decay = {}});
+  p = shard_parameters(
+      std::move(p), plan,
+      {.residency = options.residency, .no_decay = options.no_decay, .weights_apart = options.offload_state});
   verify(p);
   if (options.parameter_norms) append_parameter_norms(p);
   if (options.optimizer)
     append_optimizer(p, {.max_norm = options.max_norm});
   else
     keep_gradients(p);
+  verify(p);
+  if (options.offload_state) p = offload_state(std::move(p));
   verify(p);
   std::vector<const Program*> all{&p};
   job_.programs.push_back(build_initialize_program(p, config));
@@ -50,6 +55,7 @@ ModelRunner::ModelRunner(const ModelConfig& config, const StepShape& shape, cons
   verify_placement(placed, job_.placement);
   cpu::CpuOptions cpu;
   cpu.threads = options.threads;
+  cpu.host_thread = options.host_thread;
   backend_ = cpu::make_cpu_backend(cpu);
   executor_ = std::make_unique<Executor>(job_, *backend_);
   initialize(0);

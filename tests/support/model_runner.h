@@ -20,6 +20,9 @@ struct RunnerOptions {
   Residency residency = Residency::per_step;
   bool optimizer = true;  ///< without it gradients stay readable
   bool parameter_norms = false;
+  std::vector<std::string> no_decay = {};
+  bool offload_state = false;
+  bool host_thread = true;  ///< what runs on the host has a thread of its own
   float max_norm = 1;
   int threads = 2;
 };

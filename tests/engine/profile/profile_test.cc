@@ -27,7 +27,7 @@ Program small_program(int micro_batches) {
   const ValueId norm = b.value("norm", DType::f32, 1, 1, {.role = Role::output, .lifetime = Lifetime::step});
   b.begin_segment("forward");
   b.emit(Copy{.x = b.in(x), .y = b.out(y)});
-  b.emit(ReduceScatter{.full = b.in(y), .shard = b.result(z, true)}, Lane::offload);
+  b.emit(ReduceScatter{.full = b.in(y), .shard = b.result(z, true)}, Phase::reduce, Lane::offload);
   b.begin_segment("optimizer");
   b.emit(SquareSum{.x = b.in(z), .sum = b.result(norm)});
   set_accumulation_timeline(b.program(), micro_batches);
@@ -47,12 +47,12 @@ TEST_CASE("a prediction runs lanes in order and waits where the program does") {
   CHECK(times[4].begin == Approx(times[3].end));  // the norm waits for the last scatter
 }
 
-TEST_CASE("the compute lane is held by a lane where it waits for it") {
+TEST_CASE("training is held by a phase where it waits for its nodes") {
   const Program p = small_program(2);
   // Copies at 0 and 4 (which waits for the scatter that reads its target), the norm at 7.
   const std::vector<CommandTime> times{{0, 1}, {1, 3.5}, {4, 6}, {6, 6.75}, {7, 7.5}};
-  CHECK(held_by(p, times, Lane::offload) == Approx((4 - 1) + (7 - 6)));
-  CHECK(held_by(p, times, Lane::fsdp) == 0);
+  CHECK(held_by(p, times, Phase::reduce) == Approx((3.5 - 1) + (6.75 - 6)));
+  CHECK(held_by(p, times, Phase::gather) == 0);
 }
 
 TEST_CASE("shares add up by operation") {

@@ -19,7 +19,6 @@ TEST_CASE("a lane runs its jobs one after the other on one thread") {
 
 TEST_CASE("a wait ends when the count is reached, asleep or spinning") {
   Progress progress;
-  progress.reset();
   int written = 0;
   std::thread writer([&] {
     for (int i = 1; i <= 3; ++i) {
@@ -36,7 +35,6 @@ TEST_CASE("a wait ends when the count is reached, asleep or spinning") {
 
 TEST_CASE("cancel ends a wait") {
   Progress progress;
-  progress.reset();
   std::thread canceller([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     progress.cancel();
