@@ -1,7 +1,7 @@
 # The CUDA backend is compiled twice: for the host, where its tests run everywhere, and by nvcc where there is one.
 # titan_cuda_library(name SOURCES a.cu b.cc ... [CUDA_DEPENDS titan_cuda libraries] [DEPENDS others]
-#                    [HOST_SOURCES c.cc ...] [HOST_DEPENDS ...])
-# makes `name`_on_host and, with TITAN_CUDA, `name`. HOST_... are of the host's alone.
+#                    [CUDA_LIBRARIES of the toolkit] [HOST_SOURCES c.cc ...] [HOST_DEPENDS ...])
+# makes `name`_on_host and, with TITAN_CUDA, `name`. CUDA_LIBRARIES are of the latter alone, HOST_... of the former.
 
 include(CheckLanguage)
 check_language(CUDA)
@@ -50,7 +50,7 @@ function(titan_host_sources result)
 endfunction()
 
 function(titan_cuda_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;CUDA_DEPENDS;HOST_SOURCES;HOST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;CUDA_DEPENDS;CUDA_LIBRARIES;HOST_SOURCES;HOST_DEPENDS" ${ARGN})
   titan_host_sources(host_sources ${ARG_SOURCES} ${ARG_HOST_SOURCES})
   list(TRANSFORM ARG_CUDA_DEPENDS APPEND _on_host OUTPUT_VARIABLE on_host)
   titan_library(${name}_on_host SOURCES ${host_sources} DEPENDS ${ARG_DEPENDS} ${on_host} ${ARG_HOST_DEPENDS})
@@ -65,13 +65,13 @@ function(titan_cuda_library name)
   if(ARG_SOURCES)
     add_library(${name} STATIC ${ARG_SOURCES})
     target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
-    target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} ${ARG_CUDA_DEPENDS} CUDA::cudart)
+    target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} ${ARG_CUDA_DEPENDS} ${ARG_CUDA_LIBRARIES} CUDA::cudart)
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${titan_cuda_flags}>
       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror>)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   else()
     add_library(${name} INTERFACE)
     target_include_directories(${name} INTERFACE ${PROJECT_SOURCE_DIR})
-    target_link_libraries(${name} INTERFACE ${ARG_DEPENDS} ${ARG_CUDA_DEPENDS} CUDA::cudart)
+    target_link_libraries(${name} INTERFACE ${ARG_DEPENDS} ${ARG_CUDA_DEPENDS} ${ARG_CUDA_LIBRARIES} CUDA::cudart)
   endif()
 endfunction()

@@ -7,6 +7,9 @@
 
 namespace titan::cuda {
 
+// gemm/gemm.cc
+void run(const Gemm&, const Context&);
+
 // elementwise/swiglu.cu
 void run(const SwiGlu&, const Context&);
 void run(const SwiGluGrad&, const Context&);

@@ -38,6 +38,15 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   return result(cudaSuccess);
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  Device& device = Device::get();
+  const Lock lock(device.mutex);
+  if (!device.known(stream)) return result(cudaErrorInvalidResourceHandle);
+  const bool captures = device.stream(stream)->capture != nullptr;
+  *status = captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return result(cudaSuccess);
+}
+
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   Device& device = Device::get();
   const Lock lock(device.mutex);

@@ -137,6 +137,19 @@ cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t 
   return result(cudaSuccess);
 }
 
+cudaError_t cudaMemset2DAsync(void* p, std::size_t pitch, int value, std::size_t width, std::size_t height,
+                              cudaStream_t stream) {
+  Device& device = Device::get();
+  const Lock lock(device.mutex);
+  if (!device.known(stream)) return result(cudaErrorInvalidResourceHandle);
+  if (height > 1 && width > pitch) return result(cudaErrorInvalidValue);
+  titan::cuda::host::enqueue(stream, [=] {
+    for (std::size_t r = 0; r < height; ++r)
+      std::memset(static_cast<std::byte*>(p) + r * pitch, value, width);
+  });
+  return result(cudaSuccess);
+}
+
 cudaError_t cudaMemset(void* p, int value, std::size_t bytes) {
   const cudaError_t error = cudaMemsetAsync(p, value, bytes, nullptr);
   return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);

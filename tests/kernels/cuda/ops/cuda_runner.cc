@@ -3,6 +3,7 @@
 #include "kernels/base/error.h"
 #include "kernels/cuda/base/check.h"
 #include "kernels/cuda/base/run.h"
+#include "kernels/cuda/gemm/gemm_engine.h"
 
 namespace titan::op_test {
 namespace {
@@ -28,7 +29,7 @@ class CudaRunner final : public Runner {
 
   void run(const Op& op, const Binding& binding, int mode) override {
     set_device_mode(mode);
-    const cuda::Context context{.binding = binding, .stream = stream_, .device = device_};
+    const cuda::Context context{.binding = binding, .stream = stream_, .device = device_, .gemm = &gemm_};
     std::visit(
         [&](const auto& o) {
           if constexpr (kRuns<std::decay_t<decltype(o)>>) cuda::run(o, context);
@@ -60,6 +61,7 @@ class CudaRunner final : public Runner {
 
   std::string name_;
   cuda::DeviceInfo device_;
+  cuda::GemmEngine gemm_;
   cudaStream_t stream_ = nullptr;
 };
 
