@@ -89,15 +89,22 @@ template <int kLanes>
   using Vector = typename VectorOf<kLanes>::type;
   Vector sums[kTileCols][2] = {};
   for (std::int64_t l = 0; l < k; ++l) {
-    Vector x[2];
-    std::memcpy(x, a + l * 2 * kLanes, sizeof x);
+    Vector low, high;
+    std::memcpy(&low, a + l * 2 * kLanes, sizeof low);
+    std::memcpy(&high, a + l * 2 * kLanes + kLanes, sizeof high);
+#pragma GCC unroll 4
     for (int c = 0; c < kTileCols; ++c) {
       const float y = b[l * kTileCols + c];
-      sums[c][0] += x[0] * y;
-      sums[c][1] += x[1] * y;
+      sums[c][0] += low * y;
+      sums[c][1] += high * y;
     }
   }
-  std::memcpy(tile, sums, sizeof sums);
+#pragma GCC unroll 4
+  for (int c = 0; c < kTileCols; ++c) {
+    const Vector low = sums[c][0], high = sums[c][1];
+    std::memcpy(tile + c * 2 * kLanes, &low, sizeof low);
+    std::memcpy(tile + c * 2 * kLanes + kLanes, &high, sizeof high);
+  }
 }
 
 void sum_tile_4(const float* a, const float* b, std::int64_t k, float* tile) { sum_tile<4>(a, b, k, tile); }

@@ -7,6 +7,7 @@ namespace {
 
 struct Layout {
   bool transpose_a, transpose_b, accumulates;
+  std::int64_t workspace = 0;  ///< floats
 };
 
 /// c [m, n] = op(a) [m, k] · op(b) [k, n]
@@ -20,6 +21,7 @@ Case gemm_case(DType input, DType output, std::int64_t m, std::int64_t n, std::i
   op.b = b.given<In>(input, layout.transpose_b ? b.normal(n, k) : b.normal(k, n));
   op.c = b.given<Result>(output, b.normal(m, n));
   op.c.accumulates = layout.accumulates;
+  if (layout.workspace > 0) op.workspace = b.blank<Scratch>(DType::f32, 1, layout.workspace);
   Case c = b.finish(op, [op, m, n, k](Contents& v) {
     const Matrix &x = v[op.a], &y = v[op.b];
     for (std::int64_t i = 0; i < m; ++i)
@@ -44,6 +46,11 @@ void tests(Emit emit) {
         emit(gemm_case(input, output, 7, 33, 5, {transpose_a, transpose_b, false}, 3));
         emit(gemm_case(input, output, 33, 17, 70, {transpose_a, transpose_b, output == DType::f32}, 1));
         emit(gemm_case(input, output, 3, 65, 129, {transpose_a, transpose_b, false}, 0));
+        // Sizes and pitches of whole 16 bytes; a long sum, which may be cut where there is a workspace.
+        emit(gemm_case(input, output, 16, 136, 64, {transpose_a, transpose_b, true}, 8));
+        emit(gemm_case(input, output, 24, 16, 520, {transpose_a, transpose_b, true, 1 << 14}, 0));
+        emit(gemm_case(input, output, 5, 16, 130, {transpose_a, transpose_b, false, 1 << 12}, 1));
+        emit(gemm_case(input, output, 4, 6, 0, {transpose_a, transpose_b, false}, 0));
       }
 }
 
