@@ -12,7 +12,7 @@ namespace titan::cuda {
 namespace {
 
 constexpr std::string_view kTitle = "titan gemm table 1", kDevice = "device ", kVersion = "cublaslt ",
-                           kMiddle = " = ";
+                           kMiddle = " = ", kAlgorithm = "algorithm";
 
 /// Lines of the text, with their numbers for messages.
 class Lines {
@@ -62,15 +62,15 @@ GemmAlgorithm parse_algorithm(std::string_view text) {
 void parse_line(std::string_view line, GemmTable& table) {
   const std::size_t middle = line.find(kMiddle);
   if (middle == std::string_view::npos) throw std::invalid_argument("there is no ' = '");
-  table.algorithms[parse_gemm_key(line.substr(0, middle))] =
-      parse_algorithm(line.substr(middle + kMiddle.size()));
+  const GemmKey key = parse_gemm_key(line.substr(0, middle));
+  table.algorithms[key] = parse_algorithm(line.substr(middle + kMiddle.size()));
 }
 
 }  // namespace
 
 std::string to_text(const GemmTable& table) {
-  std::string text = fmt::format("{}\n{}{}\n{}{}\n{}{}algorithm\n", kTitle, kDevice, table.device, kVersion,
-                                 table.cublaslt_version, key_columns(), kMiddle);
+  std::string text = fmt::format("{}\n{}{}\n{}{}\n{}{}{}\n", kTitle, kDevice, table.device, kVersion,
+                                 table.cublaslt_version, key_columns(), kMiddle, kAlgorithm);
   for (const auto& [key, algorithm] : table.algorithms) {
     text += fmt::format("{} =", to_text(key));
     for (const std::uint64_t word : algorithm) text += fmt::format(" {:016x}", word);
@@ -86,7 +86,8 @@ GemmTable parse_gemm_table(std::string_view text, std::string_view name) {
   table.device = lines.expect(kDevice);
   if (!parse_word(lines.expect(kVersion), 10, table.cublaslt_version))
     lines.fail("the version is not a number");
-  lines.expect(key_columns());
+  if (lines.expect(key_columns() + std::string(kMiddle)) != kAlgorithm)
+    lines.fail("the columns are not known");
   for (std::string_view line; lines.next(line);) {
     try {
       parse_line(line, table);

@@ -245,7 +245,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   Device& device = Device::get();
   const std::lock_guard lock(device.mutex);
   *total = device.device_capacity;
-  *free = device.device_capacity - device.device_used;
+  *free = device.device_capacity - std::min(device.device_used, device.device_capacity);
   return result(cudaSuccess);
 }
 cudaError_t cudaDriverGetVersion(int* version) {

@@ -64,7 +64,8 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   Device& device = Device::get();
   const Lock lock(device.mutex);
   *p = nullptr;
-  if (bytes > device.device_capacity - device.device_used) return result(cudaErrorMemoryAllocation);
+  if (bytes > device.device_capacity || device.device_used > device.device_capacity - bytes)
+    return result(cudaErrorMemoryAllocation);
   *p = add_block(device.device_blocks, bytes);
   if (*p == nullptr) return result(cudaErrorMemoryAllocation);
   device.device_used += bytes;
