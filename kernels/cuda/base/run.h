@@ -14,4 +14,9 @@ void run(const Gemm&, const Context&);
 void run(const SwiGlu&, const Context&);
 void run(const SwiGluGrad&, const Context&);
 
+// optimizer/square_sum.cu, clip_scale.cu, adamw.cu
+void run(const SquareSum&, const Context&);
+void run(const ClipScale&, const Context&);
+void run(const AdamW&, const Context&);
+
 }  // namespace titan::cuda
