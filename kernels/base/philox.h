@@ -12,7 +12,7 @@ struct PhiloxKey {
   std::uint32_t lo, hi;
 };
 
-inline std::array<std::uint32_t, 4> philox(PhiloxKey key, std::array<std::uint32_t, 4> counter) {
+constexpr std::array<std::uint32_t, 4> philox(PhiloxKey key, std::array<std::uint32_t, 4> counter) {
   constexpr std::uint32_t kMul0 = 0xD2511F53u, kMul1 = 0xCD9E8D57u, kWeyl0 = 0x9E3779B9u,
                           kWeyl1 = 0xBB67AE85u;
   for (int round = 0; round < 10; ++round) {

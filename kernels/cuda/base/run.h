@@ -19,4 +19,17 @@ void run(const SquareSum&, const Context&);
 void run(const ClipScale&, const Context&);
 void run(const AdamW&, const Context&);
 
+// movement/copy.cc, cast.cu, add.cu, fill.cu (Fill and Iota), init_normal.cu
+void run(const Copy&, const Context&);
+void run(const Cast&, const Context&);
+void run(const Add&, const Context&);
+void run(const Fill&, const Context&);
+void run(const Iota&, const Context&);
+void run(const InitNormal&, const Context&);
+// movement/collectives.cc
+void run(const AllGather&, const Context&);
+void run(const ReduceScatter&, const Context&);
+void run(const AllReduce&, const Context&);
+void run(const Exchange&, const Context&);
+
 }  // namespace titan::cuda

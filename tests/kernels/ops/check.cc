@@ -32,6 +32,14 @@ double rounding(DType dtype) {
   return dtype == DType::bf16 ? std::ldexp(1.0, -8) : dtype == DType::f32 ? std::ldexp(1.0, -24) : 0;
 }
 
+std::string first_inexact(const Memory& memory, const Operand& o, const Matrix& want) {
+  for (std::int64_t r = 0; r < o.rows; ++r)
+    for (std::int64_t c = 0; c < o.cols; ++c)
+      if (const double w = rounded(o.dtype, want(r, c)), got = memory.element(o, r, c); got != w)
+        return fmt::format("[{},{}] is {:.9g}, not {:.9g}", r, c, got, w);
+  return {};
+}
+
 /// The first element that is too far from `want`, as text; empty when there is none.
 std::string first_difference(const Memory& memory, const Operand& o, const Matrix& want, double error) {
   const double scale = rounding(o.dtype) == 0 ? 0 : error * largest(want);
@@ -51,7 +59,9 @@ void check_results(const Case& c, const Memory& memory, const Contents& want, co
   for_each_operand(c.op, [&](const Operand& o, Access access, std::string_view name) {
     INFO(name);
     CHECK(memory.guards_intact(o));
-    if (is_result(access)) CHECK(first_difference(memory, o, want[o], error) == "");
+    if (is_result(access))
+      CHECK((c.exact ? first_inexact(memory, o, want[o]) : first_difference(memory, o, want[o], error)) ==
+            "");
     if (access == Access::in) CHECK(first_difference(memory, o, c.contents[o], 0) == "");
   });
 }
