@@ -10,6 +10,9 @@ namespace titan::cuda {
 // gemm/gemm.cc
 void run(const Gemm&, const Context&);
 
+// elementwise/rms_norm.cu, rms_norm_grad.cu
+void run(const RmsNorm&, const Context&);
+void run(const RmsNormGrad&, const Context&);
 // elementwise/swiglu.cu
 void run(const SwiGlu&, const Context&);
 void run(const SwiGluGrad&, const Context&);

@@ -42,6 +42,9 @@ void forward_tests(Emit emit) {
       emit(forward_case(dtype, 7, 33, delta, 3));
       emit(forward_case(dtype, 3, 96, delta, 0));
       emit(forward_case(dtype, 33, 1000, delta, 5));
+      emit(forward_case(dtype, 17, 520, delta, 8));
+      emit(forward_case(dtype, 2, 4104, delta, 0));
+      emit(forward_case(dtype, 2, 16400, delta, 8));
     }
 }
 
@@ -117,6 +120,9 @@ void backward_tests(Emit emit) {
       emit(backward_case(dtype, 33, 96, residual, 8, 0));
       emit(backward_case(dtype, 65, 310, residual, 16, 1));
     }
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::int64_t cols : {520, 1032, 2056, 4104, 8200})
+      emit(backward_case(dtype, 5, cols, cols != 1032, 2, 8));
 }
 
 void backward_bench(Emit emit) {

@@ -1,0 +1,163 @@
+// RMSNorm with the residual sum. 32, 256 or 1024 threads a row by its length; each keeps 16 elements in
+// registers between the two passes, so that rows of up to 16384 elements are read once: x (and delta) in,
+// (sum and) y out. Of longer rows the rest is read again.
+#include "kernels/cuda/base/reduce.h"
+#include "kernels/cuda/base/run.h"
+#include "kernels/cuda/base/vector.h"
+
+namespace titan::cuda {
+namespace {
+
+/// Elements a thread keeps. One at a time they need more registers.
+template <int N>
+constexpr int kKept = N == 1 ? 8 : 16;
+constexpr int kMinBlock = 256;  // threads; a block of short rows has several
+
+template <class T>
+struct NormArgs {
+  const T *x, *delta, *weight;
+  T *sum, *y;
+  float* inv_rms;
+  std::int64_t x_pitch, delta_pitch, sum_pitch, y_pitch, inv_rms_pitch;
+  std::int64_t rows;
+  int cols;
+  float epsilon;
+};
+
+/// One row's pointers.
+template <class T>
+struct NormRow {
+  const T *x, *delta;
+  T *sum, *y;
+
+  __device__ NormRow(const NormArgs<T>& a, std::int64_t row)
+      : x(a.x + row * a.x_pitch),
+        delta(a.delta != nullptr ? a.delta + row * a.delta_pitch : nullptr),
+        sum(a.sum + row * a.sum_pitch),
+        y(a.y + row * a.y_pitch) {}
+};
+
+/// v = v + d as the sum holds it; writes it.
+template <class T, int N>
+__device__ __forceinline__ void add_residual(float (&v)[N], const float (&d)[N], T* sum) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) v[i] = widen(narrow<T>(v[i] + d[i]));
+  store(sum, v);
+}
+
+template <int N>
+__device__ __forceinline__ float squares(const float (&v)[N]) {
+  float total = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) total += v[i] * v[i];
+  return total;
+}
+
+template <class T, int N>
+__device__ __forceinline__ void normalize(float (&v)[N], float inv_rms, const T* weight, T* y) {
+  float w[N];
+  load(weight, w);
+#pragma unroll
+  for (int i = 0; i < N; ++i) v[i] *= inv_rms * w[i];
+  store(y, v);
+}
+
+/// The elements that are kept: all of them are read before any is written.
+template <class T, int N, int Threads, int Kept>
+__device__ __forceinline__ float read_kept(const NormRow<T>& row, int first, int cols, float (&v)[Kept][N]) {
+  float delta[Kept][N], total = 0;
+#pragma unroll
+  for (int k = 0; k < Kept; ++k) {
+    const int col = first + k * Threads * N;
+    if (col < cols) load(row.x + col, v[k]);
+    if (col < cols && row.delta != nullptr) load(row.delta + col, delta[k]);
+  }
+#pragma unroll
+  for (int k = 0; k < Kept; ++k) {
+    const int col = first + k * Threads * N;
+    if (col >= cols) continue;
+    if (row.delta != nullptr) add_residual(v[k], delta[k], row.sum + col);
+    total += squares(v[k]);
+  }
+  return total;
+}
+
+template <class T, int N, int Threads>
+__device__ __forceinline__ float read_rest(const NormRow<T>& row, int first, int cols) {
+  float total = 0, v[N], delta[N];
+  for (int col = first; col < cols; col += Threads * N) {
+    load(row.x + col, v);
+    if (row.delta != nullptr) {
+      load(row.delta + col, delta);
+      add_residual(v, delta, row.sum + col);
+    }
+    total += squares(v);
+  }
+  return total;
+}
+
+template <class T, int N, int Threads>
+__global__ void __launch_bounds__(Threads < kMinBlock ? kMinBlock : Threads) rms_norm(NormArgs<T> a) {
+  constexpr int kVectors = kKept<N> / N, kBlock = Threads < kMinBlock ? kMinBlock : Threads;
+  TITAN_SHARED(float, partial, kBlock / kWarpSize);
+  const int first = static_cast<int>(threadIdx.x) % Threads * N, rest = first + kKept<N> * Threads;
+  const std::int64_t index = std::int64_t{blockIdx.x} * (kBlock / Threads) + threadIdx.x / Threads;
+  if (index >= a.rows) return;  // a row of one warp: no barrier
+  const NormRow<T> row(a, index);
+
+  float kept[kVectors][N];
+  float total = read_kept<T, N, Threads>(row, first, a.cols, kept);
+  total += read_rest<T, N, Threads>(row, rest, a.cols);
+  total = block_sum<Threads>(total, partial);
+  const float inv_rms = 1.0f / sqrtf(total / static_cast<float>(a.cols) + a.epsilon);
+  if (first == 0) a.inv_rms[index * a.inv_rms_pitch] = inv_rms;
+
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int col = first + k * Threads * N;
+    if (col < a.cols) normalize(kept[k], inv_rms, a.weight + col, row.y + col);
+  }
+  const T* const normed = row.delta != nullptr ? row.sum : row.x;
+  for (int col = rest; col < a.cols; col += Threads * N) {
+    float v[N];
+    load(normed + col, v);
+    normalize(v, inv_rms, a.weight + col, row.y + col);
+  }
+}
+
+template <class T, int N, int Threads>
+void launch_rows(const NormArgs<T>& a, cudaStream_t stream) {
+  constexpr int kBlock = Threads < kMinBlock ? kMinBlock : Threads;
+  launch(rms_norm<T, N, Threads>, dim3(static_cast<unsigned>(ceil_div(a.rows, kBlock / Threads))),
+         dim3(kBlock), 0, stream, a);
+}
+
+}  // namespace
+
+void run(const RmsNorm& op, const Context& context) {
+  with_vectors(context, op.x.dtype, {&op.x, &op.delta, &op.weight, &op.sum, &op.y}, [&](auto t, auto n) {
+    using T = decltype(t);
+    const NormArgs<T> a{context.data_as<T>(op.x),
+                        context.data_as<T>(op.delta),
+                        context.data_as<T>(op.weight),
+                        context.data_as<T>(op.sum),
+                        context.data_as<T>(op.y),
+                        context.data_as<float>(op.inv_rms),
+                        op.x.pitch,
+                        op.delta.pitch,
+                        op.sum.pitch,
+                        op.y.pitch,
+                        op.inv_rms.pitch,
+                        op.x.rows,
+                        static_cast<int>(op.x.cols),
+                        op.epsilon};
+    if (a.cols <= kKept<n.value> * 32)
+      launch_rows<T, n.value, 32>(a, context.stream);
+    else if (a.cols <= kKept<n.value> * 256)
+      launch_rows<T, n.value, 256>(a, context.stream);
+    else
+      launch_rows<T, n.value, 1024>(a, context.stream);
+  });
+}
+
+}  // namespace titan::cuda
