@@ -10,9 +10,15 @@ namespace titan::cuda {
 // gemm/gemm.cc
 void run(const Gemm&, const Context&);
 
+// elementwise/embedding.cu
+void run(const Embedding&, const Context&);
+void run(const EmbeddingGrad&, const Context&);
 // elementwise/rms_norm.cu, rms_norm_grad.cu
 void run(const RmsNorm&, const Context&);
 void run(const RmsNormGrad&, const Context&);
+// elementwise/rope.cu
+void run(const RopeTable&, const Context&);
+void run(const Rope&, const Context&);
 // elementwise/swiglu.cu
 void run(const SwiGlu&, const Context&);
 void run(const SwiGluGrad&, const Context&);

@@ -41,11 +41,15 @@ void forward_bench(Emit emit) {
 }
 
 // --- Backward. The forward is linear: its finite difference is exact.
+/// `frequent`: this many of eight tokens are the same one.
 Case backward_case(DType dtype, std::int64_t count, std::int64_t table_rows, std::int64_t cols,
-                   std::int64_t first_row, std::int64_t padding) {
+                   std::int64_t first_row, std::int64_t padding, std::int64_t frequent = 0) {
   CaseBuilder b(static_cast<unsigned>(count + cols), padding);
   EmbeddingGrad op;
-  op.tokens = b.given<In>(DType::i32, tokens(b, count, table_rows, first_row));
+  Matrix ids = tokens(b, count, table_rows, first_row);
+  for (std::int64_t t = 0; t < count; ++t)
+    if (t * 5 % 8 < frequent) ids(t, 0) = static_cast<double>(first_row + table_rows / 2);
+  op.tokens = b.given<In>(DType::i32, ids);
   op.dy = b.given<In>(dtype, b.normal(count, cols));
   op.dtable = b.given<Accumulate>(DType::f32, b.normal(table_rows, cols));
   op.order = b.blank<Scratch>(DType::i32, 1, count + table_rows + 1);
@@ -64,6 +68,8 @@ void backward_tests(Emit emit) {
     emit(backward_case(dtype, 1, 1, 1, 0, 0));
     emit(backward_case(dtype, 200, 17, 33, 40, 3));
     emit(backward_case(dtype, 7, 1000, 64, 0, 0));
+    emit(backward_case(dtype, 300, 40, 264, 0, 8, 3));
+    emit(backward_case(dtype, 70, 9, 33, 100, 1, 8));
   }
 }
 

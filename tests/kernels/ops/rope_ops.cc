@@ -82,6 +82,7 @@ void rope_tests(Emit emit) {
         emit(rope_case(x, y, 1, 2, 1, 0, inverse, 0));
         emit(rope_case(x, y, 7, 6, 3, 2, inverse, 5));
         emit(rope_case(x, y, 33, 64, 2, 1, inverse, 0));
+        emit(rope_case(x, y, 5, 128, 5, 2, inverse, 8));
       }
 }
 
