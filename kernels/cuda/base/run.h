@@ -10,9 +10,17 @@ namespace titan::cuda {
 // gemm/gemm.cc
 void run(const Gemm&, const Context&);
 
+// elementwise/attention_rows.cu
+void run(const MergeLse&, const Context&);
+void run(const AttentionDelta&, const Context&);
+void run(const CacheWrite&, const Context&);
 // elementwise/embedding.cu
 void run(const Embedding&, const Context&);
 void run(const EmbeddingGrad&, const Context&);
+// elementwise/loss.cu
+void run(const LogitStats&, const Context&);
+void run(const CrossEntropyGrad&, const Context&);
+void run(const CrossEntropyLoss&, const Context&);
 // elementwise/rms_norm.cu, rms_norm_grad.cu
 void run(const RmsNorm&, const Context&);
 void run(const RmsNormGrad&, const Context&);

@@ -324,7 +324,8 @@ void emit_merge(Emit emit, std::int64_t rows, int heads, int head_dim, DType dty
 
 void merge_tests(Emit emit) {
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const int head_dim : {1, 8, 24, 64}) emit_merge(emit, 37, 3, head_dim, dtype, head_dim % 3);
+    for (const int head_dim : {1, 8, 24, 64, 128, 264})
+      emit_merge(emit, 37, 3, head_dim, dtype, head_dim % 3 * 8);
 }
 
 void emit_delta(Emit emit, std::int64_t rows, int heads, int head_dim, DType dtype, std::int64_t padding) {
@@ -344,7 +345,8 @@ void emit_delta(Emit emit, std::int64_t rows, int heads, int head_dim, DType dty
 
 void delta_tests(Emit emit) {
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const int head_dim : {1, 8, 24, 64}) emit_delta(emit, 37, 3, head_dim, dtype, head_dim % 3);
+    for (const int head_dim : {1, 8, 24, 64, 128, 264})
+      emit_delta(emit, 37, 3, head_dim, dtype, head_dim % 3 * 8);
 }
 
 void cache_write_tests(Emit emit) {

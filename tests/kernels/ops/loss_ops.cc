@@ -69,6 +69,7 @@ void stats_tests(Emit emit) {
     emit(stats_case(dtype, 7, 33, -80, 0, 3));
     emit(stats_case(dtype, 33, 257, 30, 100, 0));
     emit(stats_case(dtype, 5, 5003, 0, 7, 1));
+    emit(stats_case(dtype, 3, 20488, 0, 20000, 8));
     emit(nan_case(dtype));
   }
 }
@@ -124,6 +125,7 @@ void grad_tests(Emit emit) {
     emit(grad_case(dtype, 7, 33, 0, 3));
     emit(grad_case(dtype, 33, 57, 100, 0));
     emit(grad_case(dtype, 5, 1003, 7, 1));
+    emit(grad_case(dtype, 7, 4360, 4000, 8));
   }
 }
 
