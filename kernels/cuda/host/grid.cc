@@ -27,9 +27,10 @@ struct Thread {
   Fiber fiber;
   State state = State::done;
   Dim3 index;
-  Site site;                             ///< where it waits
-  std::uint32_t mask = 0;                ///< of the collective it waits in
-  alignas(16) std::byte value[16] = {};  ///< what it gives to others
+  Site site;               ///< where it waits
+  std::uint32_t mask = 0;  ///< of the collective it waits in
+  void* brought = nullptr;
+  AsyncCopies copies;
 };
 
 std::string place(const Site& site) { return fmt::format("{}:{}", site.file_name(), site.line()); }
@@ -56,11 +57,13 @@ class Block {
   Thread& current() { return *threads_[static_cast<std::size_t>(current_)]; }
   int current_number() const { return current_; }
   Thread& thread(int number) { return *threads_[static_cast<std::size_t>(number)]; }
+  const Thread& thread(int number) const { return *threads_[static_cast<std::size_t>(number)]; }
   int count() const { return count_; }
   void wait(State state) {
     current().state = state;
     current().fiber.yield();
   }
+  bool all_have_come() const;
   void* shared_array(std::size_t bytes, const Site& site);
   void* dynamic() { return dynamic_.get(); }
   [[noreturn]] void fail(const std::string& what) const {
@@ -71,7 +74,7 @@ class Block {
  private:
   void start(FunctionRef<void()> kernel);
   bool release_barrier();
-  bool release_warps();
+  void check_warps();
   [[noreturn]] void report_deadlock() const;
 
   int count_ = 0, current_ = 0;
@@ -105,6 +108,7 @@ void Block::start(FunctionRef<void()> kernel) {
     const auto n = static_cast<unsigned>(i);
     t.index = Dim3(n % size.x, n / size.x % size.y, n / (size.x * size.y));
     t.state = State::ready;
+    t.copies = {};
     t.fiber.start(*stacks_[static_cast<std::size_t>(i)], kernel);
   }
 }
@@ -133,7 +137,8 @@ void Block::run(Dim3 grid_, Dim3 size_, Dim3 index_, std::size_t dynamic_bytes, 
     }
     for (int i = 0; i < count_; ++i) all_done = all_done && thread(i).state == State::done;
     if (all_done) return;
-    if (release_warps() || progress) continue;
+    if (progress) continue;
+    check_warps();
     if (!release_barrier()) report_deadlock();
   }
 }
@@ -157,31 +162,33 @@ bool Block::release_barrier() {
   return first != nullptr;
 }
 
-/// Lanes of one mask at one place go on together.
-bool Block::release_warps() {
-  bool released = false;
-  for (int base = 0; base < count_; base += kWarp) {
-    const int lanes = std::min(kWarp, count_ - base);
-    for (int l = 0; l < lanes; ++l) {
-      const Thread& t = thread(base + l);
-      if (t.state != State::in_warp) continue;
-      bool complete = true;
-      for (int other = 0; other < kWarp; ++other) {
-        if ((t.mask >> other & 1u) == 0) continue;
-        current_ = base + l;
-        if (other >= lanes || thread(base + other).state == State::done)
-          fail(fmt::format("{}: lane {} is in the mask {:#010x}, but has ended or never was", place(t.site),
-                           other, t.mask));
-        const Thread& o = thread(base + other);
-        complete = complete && o.state == State::in_warp && o.mask == t.mask && same(o.site, t.site);
-      }
-      if (!complete) continue;
-      for (int other = 0; other < lanes; ++other)
-        if (t.mask >> other & 1u) thread(base + other).state = State::ready;
-      released = true;
+/// The lanes that the current thread's collective is for wait in it as well.
+bool Block::all_have_come() const {
+  const Thread& own = thread(current_);
+  const int base = current_ / kWarp * kWarp;
+  for (std::uint32_t left = own.mask; left != 0; left &= left - 1) {
+    const int number = base + std::countr_zero(left);
+    if (number == current_) continue;
+    if (number >= count_) return false;
+    const Thread& other = thread(number);
+    if (other.state != State::in_warp || other.mask != own.mask || !same(other.site, own.site)) return false;
+  }
+  return true;
+}
+
+/// Nobody can go on: names a lane that another waits for in vain.
+void Block::check_warps() {
+  for (int i = 0; i < count_; ++i) {
+    const Thread& t = thread(i);
+    if (t.state != State::in_warp) continue;
+    for (int lane = 0; lane < kWarp; ++lane) {
+      const int other = i / kWarp * kWarp + lane;
+      if ((t.mask >> lane & 1u) == 0 || (other < count_ && thread(other).state != State::done)) continue;
+      current_ = i;
+      fail(fmt::format("{}: lane {} is in the mask {:#010x}, but has ended or never was", place(t.site), lane,
+                       t.mask));
     }
   }
-  return released;
 }
 
 void Block::report_deadlock() const {
@@ -265,20 +272,42 @@ void barrier(Site site) {
   block().wait(State::at_barrier);
 }
 
-void exchange(std::uint32_t mask, const void* value, std::size_t bytes, std::byte (*all)[16], Site site) {
+void collective(std::uint32_t mask, void* brought, FunctionRef<void(void* const*)> act, Site site) {
   Block& b = block();
   Thread& own = b.current();
-  const int base = b.current_number() / kWarp * kWarp;
-  if ((mask >> (b.current_number() - base) & 1u) == 0)
+  const int number = b.current_number(), base = number / kWarp * kWarp;
+  if ((mask >> (number - base) & 1u) == 0)
     b.fail(fmt::format("{}: a lane calls with a mask {:#010x} that lacks it", place(site), mask));
-  std::memcpy(own.value, value, bytes);
   own.mask = mask;
   own.site = site;
-  b.wait(State::in_warp);
-  for (int l = 0; l < kWarp; ++l)
-    if (mask >> l & 1u) std::memcpy(all[l], b.thread(base + l).value, bytes);
-  b.wait(State::in_warp);  // nobody changes its value before all have read it
+  own.brought = brought;
+  if (!b.all_have_come()) return b.wait(State::in_warp);
+  void* lanes[kWarp] = {};
+  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
+    const int lane = std::countr_zero(left);
+    lanes[lane] = b.thread(base + lane).brought;
+    b.thread(base + lane).state = State::ready;
+  }
+  act(lanes);
 }
+
+void exchange(std::uint32_t mask, const void* value, std::size_t bytes, std::byte (*all)[16], Site site) {
+  struct Brought {
+    const void* value;
+    std::byte (*all)[16];
+  };
+  Brought own{value, all};
+  const auto act = [bytes](void* const* lanes) {
+    std::byte values[kWarp][16];
+    for (int l = 0; l < kWarp; ++l)
+      if (lanes[l] != nullptr) std::memcpy(values[l], static_cast<const Brought*>(lanes[l])->value, bytes);
+    for (int l = 0; l < kWarp; ++l)
+      if (lanes[l] != nullptr) std::memcpy(static_cast<const Brought*>(lanes[l])->all, values, sizeof values);
+  };
+  collective(mask, &own, act, site);
+}
+
+AsyncCopies& async_copies() { return block().current().copies; }
 
 void* shared_array(std::size_t bytes, std::size_t alignment, Site site) {
   void* p = block().shared_array(bytes, site);

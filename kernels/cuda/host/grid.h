@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "kernels/base/function_ref.h"
+#include "kernels/cuda/host/async_copies.h"
 
 namespace titan::cuda::host {
 
@@ -65,6 +66,14 @@ void barrier(Site site = Site::current());
 /// every lane in the mask.
 void exchange(std::uint32_t mask, const void* value, std::size_t bytes, std::byte (*all)[16],
               Site site = Site::current());
+
+/// What all lanes of `mask` do together: when each has come here, `act` runs once, in one of them, on what
+/// they brought (null for lanes outside the mask). What they brought may be on their stacks.
+void collective(std::uint32_t mask, void* brought, FunctionRef<void(void* const* lanes)> act,
+                Site site = Site::current());
+
+/// Copies from global to shared memory that the current thread has begun and not yet waited for.
+AsyncCopies& async_copies();
 
 /// The block's shared array of this place in the source.
 void* shared_array(std::size_t bytes, std::size_t alignment, Site site = Site::current());
