@@ -27,6 +27,10 @@ void run(const RmsNormGrad&, const Context&);
 // elementwise/rope.cu
 void run(const RopeTable&, const Context&);
 void run(const Rope&, const Context&);
+// attention/attention.cc
+void run(const Attention&, const Context&);
+void run(const AttentionGrad&, const Context&);
+
 // elementwise/swiglu.cu
 void run(const SwiGlu&, const Context&);
 void run(const SwiGluGrad&, const Context&);

@@ -141,6 +141,8 @@ void attention_tests(Emit emit) {
   }
   for (const int head_dim : {1, 8, 16, 24, 64, 128})
     emit_attention(emit, {1, 40, 40, 2, 2, head_dim}, Scene::causal, DType::f32, 3);
+  for (const int head_dim : {40, 96, 160, 256})
+    emit_attention(emit, {1, 40, 70, 2, 1, head_dim}, Scene::recent, DType::f32);
   for (const int group : {1, 2, 3, 8})
     emit_attention(emit, {1, 50, 50, 2 * group, 2, 16}, Scene::documents, DType::bf16);
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -153,6 +155,7 @@ void attention_tests(Emit emit) {
   emit_attention(emit, {3, 1, 130, 8, 2, 16}, Scene::recent, DType::bf16, 0, 101);
   emit_attention(emit, {2, 16, 250, 6, 2, 24}, Scene::recent, DType::f32, 0, 240);
   emit_attention(emit, {1, 4, 20, 2, 2, 8}, Scene::causal, DType::f32, 0, 0);
+  emit_attention(emit, {1, 2, 9000, 1, 1, 8}, Scene::recent, DType::f32, 0, 8900);
 }
 
 void attention_bench(Emit emit) {
@@ -257,7 +260,7 @@ void emit_grad(Emit emit, Dims d, Scene scene, GradOptions o) {
   }
   Case c = make.finish(
       op, [op](Contents& contents) { attention_grad_reference(op, contents); }, gradient);
-  c.growth = 128;
+  c.growth = std::max(128.0, static_cast<double>(d.q_length) / 32);  // sums over queries
   c.bf16_error = op.q.dtype == DType::bf16 ? kProbabilityError : 0;
   emit(c);
 }
@@ -277,6 +280,8 @@ void attention_grad_tests(Emit emit) {
   for (const int head_dim : {1, 16, 24, 64, 128})
     emit_grad(emit, {1, 40, 40, 2, 2, head_dim}, Scene::causal, {.accumulates = true, .padding = 3});
   for (const int group : {1, 2, 3, 8}) emit_grad(emit, {1, 50, 50, 2 * group, 2, 16}, Scene::documents, ring);
+  for (const int head_dim : {40, 96, 160, 256})
+    emit_grad(emit, {1, 40, 70, 2, 1, head_dim}, Scene::recent, {});
   emit_grad(emit, {2, 33, 33, 3, 3, 24}, Scene::padded, bf16);
   emit_grad(emit, {1, 100, 240, 4, 2, 16}, Scene::head_tail, ring);
   emit_grad(emit, {1, 5, 9, 2, 1, 16}, Scene::later, {});
@@ -284,6 +289,9 @@ void attention_grad_tests(Emit emit) {
   // Long enough for several parts of keys: one head and many threads cut it, many heads do not.
   emit_grad(emit, {1, 500, 500, 1, 1, 16}, Scene::causal, {});
   emit_grad(emit, {2, 220, 220, 2, 1, 16}, Scene::documents, {});
+  // More tiles than a chunk of a list, of keys and of queries.
+  emit_grad(emit, {1, 2, 9000, 1, 1, 8}, Scene::recent, {});
+  emit_grad(emit, {1, 9000, 2, 2, 1, 8}, Scene::causal, {});
 }
 
 void attention_grad_bench(Emit emit) {

@@ -1,0 +1,145 @@
+// Tiles of queries against tiles of keys: which pairs of tiles have to do with each other. A block lists the
+// tiles that its own one meets, a chunk at a time, and then works through the list. Tiles that the mask
+// excludes wholly cost a look at their positions only.
+#pragma once
+
+#include <climits>
+
+#include "kernels/cuda/attention/problem.h"
+#include "kernels/cuda/base/reduce.h"
+#include "kernels/cuda/dialect.h"
+
+#ifndef __CUDACC__
+#include <algorithm>
+#include <bit>
+#endif
+
+namespace titan::cuda {
+
+constexpr int kAttentionThreads = 128;
+constexpr int kAttentionWarps = kAttentionThreads / kWarpSize;
+/// Tiles that are looked at together; they make one list.
+constexpr int kChunkTiles = kAttentionThreads;
+
+#ifdef __CUDACC__
+__device__ __forceinline__ int warp_min(int x) { return __reduce_min_sync(kFullWarp, x); }
+__device__ __forceinline__ int warp_max(int x) { return __reduce_max_sync(kFullWarp, x); }
+__device__ __forceinline__ int count_bits(unsigned x) { return __popc(x); }
+#else
+template <class Choose>
+int warp_choice(int x, Choose choose) {
+  std::byte all[32][16];
+  host::exchange(kFullWarp, &x, sizeof x, all);
+  for (const auto& lane : all) {
+    int other;
+    std::memcpy(&other, lane, sizeof other);
+    x = choose(x, other);
+  }
+  return x;
+}
+inline int warp_min(int x) {
+  return warp_choice(x, [](int a, int b) { return std::min(a, b); });
+}
+inline int warp_max(int x) {
+  return warp_choice(x, [](int a, int b) { return std::max(a, b); });
+}
+inline int count_bits(unsigned x) { return std::popcount(x); }
+#endif
+
+/// The least and the greatest of a tile's numbers; low > high when it is empty.
+struct Range {
+  int low, high;
+};
+
+/// The range of x[0..count), of which the first `rows` count; by a whole warp.
+__device__ __forceinline__ Range range_of(const std::int32_t* x, int count, int rows) {
+  Range range{INT_MAX, INT_MIN};
+  const int end = count < rows ? count : rows;
+  for (int i = static_cast<int>(threadIdx.x) % kWarpSize; i < end; i += kWarpSize) {
+    range.low = x[i] < range.low ? x[i] : range.low;
+    range.high = x[i] > range.high ? x[i] : range.high;
+  }
+  return {warp_min(range.low), warp_max(range.high)};
+}
+
+struct QueryRange {
+  Range position, doc_start;
+};
+
+/// Of the pairs of two tiles.
+enum class Visible { none, some, all };
+
+/// May say `some` for none or all of them.
+__device__ __forceinline__ Visible visible(const QueryRange& queries, const Range& keys) {
+  if (keys.high < queries.doc_start.low || keys.low > queries.position.high) return Visible::none;
+  if (keys.low >= queries.doc_start.high && keys.high <= queries.position.low) return Visible::all;
+  return Visible::some;
+}
+
+__device__ __forceinline__ bool sees(int doc_start, int q_position, int k_position) {
+  return doc_start <= k_position && k_position <= q_position;
+}
+
+/// A tile that the own one meets.
+struct Meeting {
+  int tile;
+  bool masked;  ///< some of the pairs are not visible
+};
+
+/// In shared memory.
+struct TileList {
+  int entries[kChunkTiles];
+  int counts[kAttentionWarps];
+
+  __device__ __forceinline__ Meeting operator[](int i) const {
+    return {entries[i] >> 1, (entries[i] & 1) != 0};
+  }
+};
+
+/// Lists tiles [first, min(first + kChunkTiles, end)) in order and returns how many there are. look(tile)
+/// says Visible, asked of whole warps. All threads call it; the list may be read after it, and written again
+/// after the reader's next barrier.
+template <class Look>
+__device__ __forceinline__ int list_tiles(TileList& list, int first, int end, Look look) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize,
+            warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  Visible own = Visible::none;
+  for (int i = 0; i < kWarpSize; ++i) {
+    const int tile = first + warp * kWarpSize + i;
+    if (tile >= end) break;
+    const Visible seen = look(tile);
+    if (i == lane) own = seen;
+  }
+  const unsigned present = __ballot_sync(kFullWarp, own != Visible::none);
+  if (lane == 0) list.counts[warp] = count_bits(present);
+  __syncthreads();
+  int before = 0, all = 0;
+  for (int w = 0; w < kAttentionWarps; ++w) {
+    if (w == warp) before = all;
+    all += list.counts[w];
+  }
+  if (own != Visible::none)
+    list.entries[before + count_bits(present & ((1u << lane) - 1))] =
+        (first + warp * kWarpSize + lane) * 2 + (own == Visible::some ? 1 : 0);
+  __syncthreads();
+  return all;
+}
+
+/// Keys of a sequence that may be read.
+__device__ __forceinline__ int key_count(const AttentionProblem& p) {
+  if (p.kv_length == nullptr) return p.k_length;
+  const int count = *p.kv_length < p.k_length ? *p.kv_length : p.k_length;
+  return count < 0 ? 0 : count;
+}
+
+/// The block's tile, head and sequence. Heads are fastest: heads of one group run together and share keys in
+/// the cache.
+struct BlockPlace {
+  int tile, head, sequence;
+};
+__device__ __forceinline__ BlockPlace block_place(int heads, int tiles) {
+  const int block = static_cast<int>(blockIdx.x);
+  return {block / heads % tiles, block % heads, block / heads / tiles};
+}
+
+}  // namespace titan::cuda
