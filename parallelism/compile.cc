@@ -5,6 +5,7 @@
 #include "engine/model/setup.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/parameter_norms.h"
+#include "engine/passes/offload_activations.h"
 #include "engine/passes/offload_state.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/stage_state.h"
@@ -65,6 +66,9 @@ std::vector<Program> compile_train(const Recipe& recipe, const ModelConfig& conf
   Program p = checked(build_train_program(config, shape, mesh));
   p = checked(
       recompute(std::move(p), recompute_policy(ac.mode, ac.selective_ac_option, ac.memory_budget), machine));
+  if (const Recipe::ActivationOffload& offload = recipe.activation_offload; offload.enable)
+    p = checked(offload_activations(
+        std::move(p), {.layers = offload.num_layers.value_or(-1), .min_bytes = offload.min_bytes}));
   p = shard(std::move(p), shard_options(recipe));
   std::vector<Program> programs;
   programs.push_back(std::move(p));

@@ -56,6 +56,7 @@ std::string plan_report(const Recipe& recipe, const ModelConfig& config, const J
           role_lines(device.persistent_by_role, "    ");
   if (host.arena_bytes > 0)
     text += fmt::format("host memory      {}\n", bytes_text(host.arena_bytes)) +
+            fmt::format("  persistent       {}\n", bytes_text(host.persistent_bytes)) +
             role_lines(host.persistent_by_role, "    ");
   for (std::size_t i = 0; i < job.programs.size(); ++i) {
     const Program& program = job.programs[i];
@@ -66,6 +67,8 @@ std::string plan_report(const Recipe& recipe, const ModelConfig& config, const J
     text += fmt::format("  transient        {}\n", bytes_text(t.bytes)) + role_lines(t.by_role, "    ");
     text +=
         fmt::format("  largest live set {}, waste {:.2f} %\n", bytes_text(t.lower_bound), 100 * t.waste());
+    if (const TransientReport& h = host.programs[i]; h.bytes > 0)
+      text += fmt::format("  host transient   {}\n", bytes_text(h.bytes)) + role_lines(h.by_role, "    ");
   }
   return text;
 }
@@ -87,6 +90,8 @@ std::string plan_json(const Recipe& recipe, const ModelConfig& config, const Job
     plan["programs"][job.programs[i].name] = {{"transient_bytes", device.programs[i].bytes},
                                               {"largest_live_set_bytes", device.programs[i].lower_bound},
                                               {"transient_by_role", role_json(device.programs[i].by_role)},
+                                              {"host_transient_bytes", host.programs[i].bytes},
+                                              {"host_transient_by_role", role_json(host.programs[i].by_role)},
                                               {"nodes", sum.nodes},
                                               {"flops", sum.flops},
                                               {"predicted_seconds", sum.seconds}};

@@ -1,6 +1,7 @@
 #include "app/trainer/session.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/metrics/memory.h"
 #include "engine/recipe/recipe.h"
@@ -19,10 +20,30 @@ std::int64_t beside_the_arena(int threads) { return (threads + 4) * (std::int64_
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 /// What to change, in the words of the command that runs the job.
-std::string_view less_memory(const Job& job) {
+std::string less_memory(const Job& job) {
   if (job.has("prefill")) return "lower --max-new-tokens or shorten the prompt, or use --dtype bfloat16";
   if (!job.has("train")) return "lower --batch or --seq-len, or use --dtype bfloat16";
-  return "lower training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"";
+  std::string text =
+      "lower training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"";
+  const SpaceReport& host = job.placement.space(Space::host);
+  const std::int64_t staging = host.persistent_by_role[static_cast<std::size_t>(Role::staging)];
+  if (staging > 0) text += ", or checkpoint.async_mode = \"disabled\"";
+  if (host.arena_bytes > staging)
+    text +=
+        ", or training.enable_cpu_offload = false and activation_offload.enable = false: to a CPU host "
+        "memory "
+        "is the same memory";
+  return text;
+}
+
+/// Lanes that move data or wait for it beside the compute lane; the first of them is always counted.
+int more_lanes(const Job& job) {
+  std::array<bool, kLanes> used{};
+  for (const Program& program : job.programs)
+    for (const Segment& segment : program.segments)
+      for (const Node& node : segment.nodes) used[static_cast<std::size_t>(node.lane)] = true;
+  used[static_cast<std::size_t>(Lane::compute)] = used[static_cast<std::size_t>(Lane::host)] = false;
+  return std::max(0, static_cast<int>(std::count(used.begin(), used.end(), true)) - 1);
 }
 
 /// Rounded speeds of one core, by instruction set: only their ratios steer a plan, and a constant is the same
@@ -65,7 +86,7 @@ Machine local_machine(const Recipe& recipe) {
 void check_memory(const Job& job, const MachineMemory& memory, int threads) {
   const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
   const std::int64_t needed = device.arena_bytes + host.arena_bytes;
-  const std::int64_t addresses = needed + beside_the_arena(threads);
+  const std::int64_t addresses = needed + beside_the_arena(threads + more_lanes(job));
   if (memory.address_space && *memory.address_space < addresses)
     throw UserError(fmt::format(
         "the limit of this process's address space (`ulimit -v`) leaves {} MiB, a run needs {}: its "
@@ -78,9 +99,9 @@ void check_memory(const Job& job, const MachineMemory& memory, int threads) {
       parts += fmt::format(", {} {:.2f} GiB", to_string(static_cast<Role>(role)), gib(bytes));
   throw UserError(fmt::format(
       "the run needs {:.2f} GiB of memory, the machine has {:.2f} GiB free ({:.2f} GiB change from step to "
-      "step{}); {}{}",
+      "step{}); {}",
       gib(needed), gib(memory.available), gib(needed - device.persistent_bytes - host.persistent_bytes),
-      parts, less_memory(job), host.arena_bytes > 0 ? ", or checkpoint.async_mode = \"disabled\"" : ""));
+      parts, less_memory(job)));
 }
 
 Session::Session(Job job, int threads) : job_(std::move(job)) {

@@ -156,12 +156,15 @@ class Trainer {
   }
 
   void report_memory() const {
+    const SpaceReport& host_report = session_->job().placement.space(Space::host);
     const std::int64_t arena = session_->executor().arena_bytes(Space::device),
-                       host = session_->executor().arena_bytes(Space::host);
+                       host = session_->executor().arena_bytes(Space::host),
+                       staging = host_report.persistent_by_role[static_cast<std::size_t>(Role::staging)];
     const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
-    spdlog::info(
-        "Memory: one arena of {} B ({:.2f} GiB){}", arena, gib(arena),
-        host > 0 ? fmt::format(", and {} B ({:.2f} GiB) where saves are staged", host, gib(host)) : "");
+    spdlog::info("Memory: one arena of {} B ({:.2f} GiB){}", arena, gib(arena),
+                 host == 0 ? ""
+                           : fmt::format(", and {} B ({:.2f} GiB) {}", host, gib(host),
+                                         host > staging ? "of host memory" : "where saves are staged"));
   }
 
   void save_config(const std::string& name) const {

@@ -55,7 +55,7 @@ void add_values(const Program& program, const DumpOptions& options, std::string&
     text += fmt::format("  {:<15} {:<11} {:>14} B  ", to_string(v.role), to_string(v.lifetime), v.bytes());
     if (options.placement != nullptr && options.placement->has(options.program_index, id))
       text += fmt::format("at {:>14}  ", options.placement->offset(options.program_index, id, 0));
-    text += fmt::format("{}{}\n", v.name, shape(v));
+    text += fmt::format("{}{}{}\n", v.name, shape(v), v.space == Space::host ? " on the host" : "");
   }
 }
 

@@ -132,8 +132,9 @@ constexpr Key kKeys[] = {
     {KEY(training.seq_len), "tokens in a sequence", at_least(1)},
     {KEY(training.max_norm), "gradients are clipped to this global norm", above(0)},
     {KEY(training.steps), "optimizer steps", at_least(1)},
-    {KEY(training.enable_cpu_offload), "keep parameters and optimizer state in host memory", anything(),
-     default_only("offload is not implemented yet; on CPU all state is in host memory")},
+    {KEY(training.enable_cpu_offload),
+     "keep parameters and optimizer state in host memory, updated by the CPU; saves nothing where the device "
+     "is a CPU"},
     {KEY(training.dtype), "type of parameters and optimizer state", one_of("float32|bfloat16"),
      default_only("parameters stay float32; mixed_precision_param sets what is computed in")},
     {KEY(training.mixed_precision_param), "type of activations and of weights as used",
@@ -229,6 +230,12 @@ constexpr Key kKeys[] = {
      kPure},
     {KEY(activation_checkpoint.debug), "trace recomputation", anything(),
      no_effect("`titan plan --dump` shows what is recomputed")},
+
+    {KEY(activation_offload.enable),
+     "keep what the backward reads of the forward in host memory between the two"},
+    {KEY(activation_offload.num_layers), "first blocks whose activations go there; none: all but the last",
+     at_least(1)},
+    {KEY(activation_offload.min_bytes), "smallest activation, in bytes, that is worth a copy", at_least(0)},
 
     {KEY(compile.enable), "torch.compile", anything(), kNoCompiler},
     {KEY(compile.components), "what to compile", one_of("model|loss"), kNoCompiler},

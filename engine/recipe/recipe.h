@@ -182,6 +182,12 @@ struct Recipe {
     bool debug = false;
   } activation_checkpoint;
 
+  struct ActivationOffload {
+    bool enable = false;
+    Optional<int64_t> num_layers;  // of the first blocks; absent: all but the last
+    int64_t min_bytes = 1 << 20;
+  } activation_offload;
+
   struct Compile {
     bool enable = false;
     Strings components = {"model", "loss"};

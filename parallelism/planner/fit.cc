@@ -36,10 +36,12 @@ struct Measured {
 Measured measure(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
   const Job job = compile(recipe, mesh, machine);
   const StepShape shape = training_shape(recipe, mesh);
-  return {
-      .bytes = job.placement.space(Space::device).arena_bytes + job.placement.space(Space::host).arena_bytes,
-      .seconds = totals(job.program("train"), machine).seconds,
-      .tokens = static_cast<double>(shape.tokens() * shape.micro_batches)};
+  // To a CPU both spaces are one memory.
+  const std::int64_t host =
+      machine.kind == DeviceKind::cpu ? job.placement.space(Space::host).arena_bytes : 0;
+  return {.bytes = job.placement.space(Space::device).arena_bytes + host,
+          .seconds = totals(job.program("train"), machine).seconds,
+          .tokens = static_cast<double>(shape.tokens() * shape.micro_batches)};
 }
 
 /// Batches that may be tried, in order: all of them, or the divisors of a given global batch.

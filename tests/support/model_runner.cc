@@ -31,6 +31,8 @@ ModelRunner::ModelRunner(const ModelConfig& config, const StepShape& shape, cons
   verify(p);
   p = recompute(std::move(p), options.recompute, machine);
   verify(p);
+  if (options.offload_activations) p = offload_activations(std::move(p), *options.offload_activations);
+  verify(p);
   const auto plan = plan_buckets(p);
   p = shard_parameters(
       std::move(p), plan,

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/executor/executor.h"
 #include "engine/model/llama.h"
+#include "engine/passes/offload_activations.h"
 #include "engine/passes/recompute.h"
 #include "engine/program/job.h"
 #include "parallelism/passes/shard_parameters.h"
@@ -21,6 +23,7 @@ struct RunnerOptions {
   bool optimizer = true;  ///< without it gradients stay readable
   bool parameter_norms = false;
   std::vector<std::string> no_decay = {};
+  std::optional<ActivationOffload> offload_activations = {};
   bool offload_state = false;
   bool host_thread = true;  ///< what runs on the host has a thread of its own
   float max_norm = 1;
