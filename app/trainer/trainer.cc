@@ -164,7 +164,8 @@ class Trainer {
     spdlog::info("Memory: one arena of {} B ({:.2f} GiB){}", arena, gib(arena),
                  host == 0 ? ""
                            : fmt::format(", and {} B ({:.2f} GiB) {}", host, gib(host),
-                                         host > staging ? "of host memory" : "where saves are staged"));
+                                         host > staging ? "of host memory, to a CPU the same memory"
+                                                        : "where saves are staged"));
   }
 
   void save_config(const std::string& name) const {

@@ -95,6 +95,37 @@ TEST_CASE("saving in the background adds a program and host memory, and nothing 
   CHECK(plain.placement.space(Space::host).arena_bytes == 0);
 }
 
+TEST_CASE("with offload the large models compile in under two seconds, well-formed and safely placed") {
+  const std::string flavor = GENERATE("8B", "70B", "405B");
+  const std::string mode = GENERATE("none", "full");
+  const int batch = GENERATE(1, 2);
+  INFO(flavor << " " << mode << " " << batch);
+  const Recipe recipe = recipe_of(fmt::format(
+      "[model]\nflavor = \"{}\"\n[training]\nlocal_batch_size = 1\nglobal_batch_size = {}\nseq_len = 8192\n"
+      "enable_cpu_offload = true\n[parallelism]\nfsdp_reshard_after_forward = \"always\"\n"
+      "[activation_checkpoint]\nmode = \"{}\"\n[activation_offload]\nenable = true\n",
+      flavor, batch, mode));
+  const auto start = std::chrono::steady_clock::now();
+  const Job job = compile(recipe, Mesh(), kH200);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+#ifdef NDEBUG
+  CHECK(seconds < 2);
+#else
+  CHECK(seconds < 60);
+#endif
+  std::vector<const Program*> all;
+  for (const Program& p : job.programs) all.push_back(&p);
+  CHECK_NOTHROW(verify(job.program("train")));
+  CHECK_NOTHROW(verify_placement(all, job.placement));
+  std::int64_t elements = 0;
+  for (const Bucket& bucket : job.program("train").buckets) elements += bucket.elements;
+  const SpaceReport &host = job.placement.space(Space::host), &device = job.placement.space(Space::device);
+  CHECK(host.persistent_bytes == 12 * elements);
+  // Accumulated gradients are on the device; else all of it passes through some gigabytes.
+  const std::int64_t few = (flavor == "8B" ? 8LL : flavor == "70B" ? 16LL : 50LL) << 30;
+  CHECK(device.arena_bytes < few + (batch == 1 ? 0 : 4 * elements));
+}
+
 TEST_CASE("a run that saves nothing in the background has no staging") {
   const auto [checkpoint, staging] = GENERATE(table<std::string, bool>({
       {"enable = true\nasync_mode = \"async\"", true},
