@@ -1,5 +1,7 @@
 #include "engine/passes/offload_state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -58,6 +60,8 @@ class GradientOffloader {
         gradient.first = std::min(gradient.first, i);
         gradient.last = i;
       });
+    for (const Gradient& g : order_)
+      TITAN_CHECK(g.first <= g.last, "nothing writes the gradients of {}", p_.buckets[g.bucket].name);
     std::stable_sort(order_.begin(), order_.end(),
                      [](const Gradient& a, const Gradient& b) { return a.last < b.last; });
     for (std::size_t i = 0; i < order_.size(); ++i) rank_[p_.buckets[order_[i].bucket].gradient] = i;
@@ -148,24 +152,24 @@ class GradientOffloader {
 
   void update_on_host() {
     move_to_host(p_, p_.at("hyper"));
-    std::vector<Node> before, updates;
+    std::vector<Node> result;
+    std::vector<std::vector<Node>> updates(order_.size());
     for (Node& node : p_.segment("optimizer").nodes) {
-      if (auto* update = std::get_if<AdamW>(&node.op)) {
-        rank_of_update_[node.id] = rank_.at(p_.base_of(update->grad.value));
-        update->grad = operand<In>(p_, on_host(update->grad.value));
-        update->scale = operand<In>(p_, scalar_on_host(update->scale.value, before));
-        update->stop = operand<In>(p_, scalar_on_host(update->stop.value, before));
-        node.lane = Lane::host;
-        updates.push_back(std::move(node));
-      } else {
-        before.push_back(std::move(node));
+      auto* update = std::get_if<AdamW>(&node.op);
+      if (update == nullptr) {
+        result.push_back(std::move(node));
+        continue;
       }
+      const std::size_t rank = rank_.at(p_.base_of(update->grad.value));
+      update->grad = operand<In>(p_, on_host(update->grad.value));
+      update->scale = operand<In>(p_, scalar_on_host(update->scale.value, result));
+      update->stop = operand<In>(p_, scalar_on_host(update->stop.value, result));
+      node.lane = Lane::host;
+      updates[rank].push_back(std::move(node));
     }
-    std::stable_sort(updates.begin(), updates.end(), [&](const Node& a, const Node& b) {
-      return rank_of_update_.at(a.id) < rank_of_update_.at(b.id);
-    });
-    std::move(updates.begin(), updates.end(), std::back_inserter(before));
-    p_.segment("optimizer").nodes = std::move(before);
+    for (std::vector<Node>& of_bucket : updates)
+      std::move(of_bucket.begin(), of_bucket.end(), std::back_inserter(result));
+    p_.segment("optimizer").nodes = std::move(result);
   }
 
   /// Copied by the compute lane: on the gradients' lane the copy would wait for all of them.
@@ -201,8 +205,7 @@ class GradientOffloader {
   std::map<ValueId, std::size_t> bucket_of_;  ///< of a gradient base
   std::vector<Gradient> order_;               ///< by when they are final
   std::map<ValueId, std::size_t> rank_;       ///< gradient base → place in order_
-  std::map<NodeId, std::size_t> rank_of_update_;
-  std::map<ValueId, ValueId> host_;  ///< the host's copies of gradients and scalars
+  std::map<ValueId, ValueId> host_;           ///< the host's copies of gradients and scalars
 };
 
 }  // namespace

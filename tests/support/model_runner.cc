@@ -22,6 +22,21 @@ void keep_gradients(Program& program) {
       if (&v == &program.value(bucket.gradient) || v.base == bucket.gradient) v.role = Role::output;
 }
 
+/// F0 F1 B0 B1, each micro-batch in a slot of its own.
+void use_two_slots(Program& program) {
+  TITAN_CHECK_EQ(program.micro_batches, 2);
+  program.slots = 2;
+  const auto backward_of_first = [&](const TimelineStep& step) {
+    return step.segment == program.segment_index("backward") && step.micro_batch == 0;
+  };
+  const auto at = std::find_if(program.timeline.begin(), program.timeline.end(), backward_of_first);
+  std::rotate(at, at + 1, at + 2);
+  for (TimelineStep& step : program.timeline) {
+    const std::string& name = program.segments[static_cast<std::size_t>(step.segment)].name;
+    if (name == "forward" || name == "backward") step.slot = step.micro_batch;
+  }
+}
+
 }  // namespace
 
 ModelRunner::ModelRunner(const ModelConfig& config, const StepShape& shape, const RunnerOptions& options)
@@ -45,6 +60,8 @@ ModelRunner::ModelRunner(const ModelConfig& config, const StepShape& shape, cons
     keep_gradients(p);
   verify(p);
   if (options.offload_state) p = offload_state(std::move(p));
+  verify(p);
+  if (options.two_slots) use_two_slots(p);
   verify(p);
   std::vector<const Program*> all{&p};
   job_.programs.push_back(build_initialize_program(p, config));

@@ -25,6 +25,7 @@ struct RunnerOptions {
   std::vector<std::string> no_decay = {};
   std::optional<ActivationOffload> offload_activations = {};
   bool offload_state = false;
+  bool two_slots = false;   ///< two micro-batches: both forwards, then both backwards
   bool host_thread = true;  ///< what runs on the host has a thread of its own
   float max_norm = 1;
   int threads = 2;

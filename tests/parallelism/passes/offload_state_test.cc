@@ -102,7 +102,7 @@ TEST_CASE("losses, norms and the whole state are the same bits with and without 
                                         {.mode = Mode::selective},
                                         {.mode = Mode::memory_budget, .budget = 0.5}}) {
     INFO(static_cast<int>(policy.mode) << " " << micro_batches << " " << static_cast<int>(residency));
-    RunnerOptions options{.recompute = policy, .residency = residency, .no_decay = {"norm"}};
+    RunnerOptions options{.recompute = policy, .residency = residency, .no_decay = {"norm"}, .threads = 1};
     const StepShape shape = shape_of(compute, micro_batches);
     ModelRunner plain(tiny_config(), shape, options);
     const Run expected = run(plain, shape, 5);
@@ -122,7 +122,7 @@ TEST_CASE("tied embeddings and norms of parameters are the same bits with and wi
   const bool tied = GENERATE(false, true);
   const Residency residency = GENERATE(Residency::per_step, Residency::per_use);
   const int micro_batches = GENERATE(1, 2);
-  RunnerOptions options{.residency = residency, .parameter_norms = true};
+  RunnerOptions options{.residency = residency, .parameter_norms = true, .threads = 1};
   const StepShape shape = shape_of(DType::bf16, micro_batches);
   ModelRunner plain(tiny_config(tied), shape, options);
   options.offload_state = true;
@@ -144,7 +144,7 @@ TEST_CASE("tied embeddings and norms of parameters are the same bits with and wi
 
 TEST_CASE("a step whose loss is not finite changes nothing on the host, and neither does any after it") {
   const StepShape shape = shape_of(DType::f32, 1);
-  ModelRunner runner(tiny_config(), shape, {.offload_state = true});
+  ModelRunner runner(tiny_config(), shape, {.offload_state = true, .threads = 1});
   run(runner, shape, 1);
   std::vector<float> norm(48, 1.0f), broken(48, std::numeric_limits<float>::quiet_NaN());
   runner.set_weight("model.norm.weight", broken);
