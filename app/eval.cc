@@ -29,7 +29,7 @@ class EvalCommand final : public Subcommand {
         ->check(CLI::IsMember({"float32", "bfloat16"}))
         ->capture_default_str();
     command->add_option("--tokenizer", tokenizer_, "Instead of the recipe's");
-    command->add_option("--threads", threads_, "CPU threads (0: all)")->check(integer_in(0, kMostThreads));
+    add_device_options(*command, device_);
     command->add_flag("--json", json_, "One JSON object");
     return command;
   }
@@ -37,7 +37,7 @@ class EvalCommand final : public Subcommand {
   Exit run() override {
     const TrainedModel model = open_trained_model(checkpoint_, tokenizer_);
     const Evaluation e =
-        evaluate(model, data_, seq_len_, batch_, dtype_ == "float32" ? DType::f32 : DType::bf16, threads_);
+        evaluate(model, data_, seq_len_, batch_, dtype_ == "float32" ? DType::f32 : DType::bf16, device_);
     if (json_)
       fmt::print("{}\n", nlohmann::json{{"checkpoint", model.path.string()},
                                         {"loss", e.loss},
@@ -55,7 +55,7 @@ class EvalCommand final : public Subcommand {
   std::string checkpoint_, tokenizer_, dtype_ = "float32";
   std::vector<std::string> data_;
   std::int64_t seq_len_ = 0, batch_ = 4;
-  int threads_ = 0;
+  DeviceRequest device_;
   bool json_ = false;
 };
 

@@ -34,8 +34,7 @@ class GenerateCommand final : public Subcommand {
         ->check(CLI::IsMember({"float32", "bfloat16"}))
         ->capture_default_str();
     command->add_option("--tokenizer", tokenizer_, "Instead of the recipe's");
-    command->add_option("--threads", options_.threads, "CPU threads (0: all)")
-        ->check(integer_in(0, kMostThreads));
+    add_device_options(*command, options_.device);
     command->add_option("--logits", logits_, "Write the logits of each new token to this .safetensors file");
     command->add_flag("--json", json_, "One JSON object with token ids, text and speed");
     return command;

@@ -1,4 +1,4 @@
-// Checks of numeric options, with messages for people.
+// Options that several commands share, and checks of numbers with messages for people.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+
+#include "app/trainer/device.h"
 
 namespace titan {
 
@@ -33,6 +35,14 @@ inline CLI::Validator not_negative() {
             return fmt::format("{}: expected a number >= 0", text);
           },
           ""};
+}
+
+/// --device and --threads, of commands that have no recipe to say it.
+inline void add_device_options(CLI::App& command, DeviceRequest& request) {
+  command.add_option("--device", request.device, "auto (a GPU if one can be used), cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  command.add_option("--threads", request.threads, "CPU threads (0: all)")->check(integer_in(0, kMostThreads));
 }
 
 }  // namespace titan

@@ -44,7 +44,7 @@ class PlanCommand final : public Subcommand {
   Exit run() override {
     const Recipe recipe = recipe_.load();
     report_keys(recipe);
-    const Machine machine = local_machine(recipe);
+    const Machine machine = machine_of(device_request(recipe));
     if (!fit_.empty()) return run_fit(recipe, machine);
     const Job job = compile(recipe, Mesh(), machine);
     if ((dump_ || !trace_.empty()) && !job.has(program_))

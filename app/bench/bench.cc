@@ -109,7 +109,7 @@ Planned plan(const BenchOptions& options, const std::vector<Sweep>& sweeps,
   try {
     p.recipe = load_recipe(options.recipe, p.overrides);
     check_supported(p.recipe);
-    const Machine machine = local_machine(p.recipe);
+    const Machine machine = machine_of(device_request(p.recipe));
     const Job job = compile(p.recipe, Mesh(), machine);
     const StepShape shape = training_shape(p.recipe, Mesh());
     p.threads = machine.threads;
@@ -121,7 +121,7 @@ Planned plan(const BenchOptions& options, const std::vector<Sweep>& sweeps,
         job.placement.space(Space::device).arena_bytes + job.placement.space(Space::host).arena_bytes;
     p.runs = true;
     try {
-      check_memory(job, machine_memory(), p.threads);
+      check_memory(job, device_request(p.recipe));
     } catch (const UserError& error) {
       refuse(p, Trial::Status::out_of_memory, error.what());
     }

@@ -132,7 +132,7 @@ std::vector<OpTime> times_by_shape(const Program& program, std::span<const std::
 
 OpsReport bench_ops(const Recipe& recipe, int steps) {
   check_supported(recipe);
-  const Machine local = local_machine(recipe);
+  const Machine local = machine_of(device_request(recipe));
   OpsReport report{.ops = {}, .steps = steps, .threads = local.threads};
   Machine machine = measured_machine(local);
   machine.launch_seconds = 0;  // the floor is the arithmetic's and the memory's
@@ -140,7 +140,7 @@ OpsReport bench_ops(const Recipe& recipe, int steps) {
   report.flops_bf16 = machine.flops_bf16;
   report.bytes_per_second = machine.memory_bytes_per_second;
 
-  Session session(compile(recipe, Mesh(), local), static_cast<int>(recipe.debug.threads));
+  Session session(compile(recipe, Mesh(), local), device_request(recipe));
   session.initialize(static_cast<std::uint64_t>(recipe.debug.seed.value_or(0)));
   session.refresh();
   const int index = session.job().index("train");

@@ -8,6 +8,7 @@
 
 #include "engine/metrics/memory.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/library/library.h"
 
 namespace titan {
 namespace {
@@ -21,6 +22,23 @@ std::string processor_name() {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
+/// Each line of `facts` under the first word.
+std::string cuda_report() {
+  const cuda::Library& library = cuda::load_library();
+  if (!library) return fmt::format("cuda             {}\n", library.why_not);
+  std::string text = fmt::format("cuda             {}\n", library.path);
+  try {
+    text += library.api->describe();
+    for (const cuda::CudaDevice& device : library.api->devices())
+      text += fmt::format("device: {}, compute capability {}.{}, {} SMs, {:.1f} GiB, {:.1f} GiB free\n",
+                          device.name, device.compute_capability / 10, device.compute_capability % 10,
+                          device.multiprocessors, gib(device.memory_bytes), gib(device.free_bytes));
+  } catch (const std::exception& error) {
+    text += fmt::format("not usable: {}\n", error.what());
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string machine_report() {
@@ -33,7 +51,7 @@ std::string machine_report() {
     text += fmt::format("disk here        {:.1f} GiB free\n",
                         gib(static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize)));
   text += fmt::format("backend          cpu\n{}", cpu::describe_cpu_backend({}));
-  return text + "cuda             not built: this version of titan computes on the CPU\n";
+  return text + cuda_report();
 }
 
 }  // namespace titan

@@ -101,7 +101,7 @@ Generation generate(const TrainedModel& model, const std::string& prompt, const 
     throw UserError("the prompt is empty and the tokenizer has no BOS token; give --prompt some text");
   const auto prompt_length = static_cast<std::int64_t>(result.prompt.size());
   const std::int64_t capacity = prompt_length + options.max_new_tokens;
-  Session session(compile_generation(model.config, capacity, options.compute), options.threads);
+  Session session(compile_generation(model.config, capacity, options.compute), options.device);
   load_weights(model, session);
 
   std::vector<float> logits(static_cast<std::size_t>(model.config.vocab_size));
@@ -128,16 +128,16 @@ Generation generate(const TrainedModel& model, const std::string& prompt, const 
 }
 
 Evaluation evaluate(const TrainedModel& model, const std::vector<std::string>& data, std::int64_t seq_len,
-                    std::int64_t batch, DType compute, int threads) {
+                    std::int64_t batch, DType compute, const DeviceRequest& device) {
   const std::int64_t length = seq_len > 0 ? seq_len : model.recipe.training.seq_len;
   const PreparedData prepared =
       prepare_data(data, *model.tokenizer,
-                   {.cache_dir = data_cache(model.recipe), .threads = std::max(1, threads), .progress = {}});
+                   {.cache_dir = data_cache(model.recipe), .threads = std::max(1, device.threads), .progress = {}});
   const TokenDataset dataset(prepared.shards, length, model.recipe.training.document_mask);
   const ValidationSet windows({{&dataset, dataset.all()}}, 0, 1, {.rows = batch}, -1);
   Session session(
       compile_evaluation(model.config, {.sequences = batch, .seq_len = length, .compute = compute}, Mesh()),
-      threads);
+      device);
   load_weights(model, session);
 
   const int index = session.job().index("evaluate");

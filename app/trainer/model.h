@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/trainer/device.h"
 #include "engine/model/config.h"
 #include "engine/recipe/recipe.h"
 #include "kernels/base/dtype.h"
@@ -37,7 +38,7 @@ struct GenerateOptions {
   std::int64_t top_k = 0;  ///< 0: all
   std::uint64_t seed = 0;
   DType compute = DType::f32;
-  int threads = 0;
+  DeviceRequest device;
 };
 
 struct Generation {
@@ -59,6 +60,6 @@ struct Evaluation {
 
 /// Loss over the given text or token shards, in windows of `seq_len` (0: the recipe's).
 Evaluation evaluate(const TrainedModel& model, const std::vector<std::string>& data, std::int64_t seq_len,
-                    std::int64_t batch, DType compute, int threads);
+                    std::int64_t batch, DType compute, const DeviceRequest& device);
 
 }  // namespace titan

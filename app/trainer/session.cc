@@ -4,11 +4,7 @@
 #include <array>
 
 #include "engine/metrics/memory.h"
-#include "engine/recipe/recipe.h"
 #include "kernels/base/error.h"
-#include "kernels/cost/machine.h"
-#include "kernels/cpu/base/processors.h"
-#include "kernels/cpu/cpu_backend.h"
 
 namespace titan {
 namespace {
@@ -20,7 +16,7 @@ std::int64_t beside_the_arena(int threads) { return (threads + 4) * (std::int64_
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 /// What to change, in the words of the command that runs the job.
-std::string less_memory(const Job& job) {
+std::string less_memory(const Job& job, bool gpu) {
   if (job.has("prefill")) return "lower --max-new-tokens or shorten the prompt, or use --dtype bfloat16";
   if (!job.has("train")) return "lower --batch or --seq-len, or use --dtype bfloat16";
   std::string text =
@@ -28,7 +24,9 @@ std::string less_memory(const Job& job) {
   const SpaceReport& host = job.placement.space(Space::host);
   const std::int64_t staging = host.persistent_by_role[static_cast<std::size_t>(Role::staging)];
   if (staging > 0) text += ", or checkpoint.async_mode = \"disabled\"";
-  if (host.arena_bytes > staging)
+  if (gpu && host.arena_bytes <= staging)
+    text += ", or training.enable_cpu_offload = true or activation_offload.enable = true";
+  if (!gpu && host.arena_bytes > staging)
     text +=
         ", or training.enable_cpu_offload = false and activation_offload.enable = false: to a CPU host "
         "memory "
@@ -46,46 +44,36 @@ int more_lanes(const Job& job) {
   return std::max(0, static_cast<int>(std::count(used.begin(), used.end(), true)) - 1);
 }
 
-/// Rounded speeds of one core, by instruction set: only their ratios steer a plan, and a constant is the same
-/// on every rank.
-struct CoreSpeed {
-  double flops_f32, flops_bf16, bytes_per_second;
-};
-
-CoreSpeed core_speed(cpu::Isa isa) {
-  constexpr double kBandwidth = 14e9;
-  switch (isa) {
-    case cpu::Isa::baseline:
-      return {2e10, 2e10, kBandwidth};
-    case cpu::Isa::avx2:
-      return {8e10, 8e10, kBandwidth};
-    case cpu::Isa::avx512:
-      return {1.6e11, 1.6e11, kBandwidth};
-    case cpu::Isa::avx512_bf16:
-      return {1.6e11, 3e11, kBandwidth};
-    case cpu::Isa::amx:
-      return {1.6e11, 1e12, kBandwidth};
+/// ", parameter 1.20 GiB, ..." of what stays from step to step in these spaces.
+std::string parts(std::initializer_list<const SpaceReport*> spaces) {
+  std::string text;
+  for (std::size_t role = 0; role < kRoles; ++role) {
+    std::int64_t bytes = 0;
+    for (const SpaceReport* space : spaces) bytes += space->persistent_by_role[role];
+    if (bytes > 0) text += fmt::format(", {} {:.2f} GiB", to_string(static_cast<Role>(role)), gib(bytes));
   }
-  return {2e10, 2e10, kBandwidth};
+  return text;
+}
+
+void check_gpu_memory(const Job& job, const DeviceMemory& gpu) {
+  const SpaceReport& device = job.placement.space(Space::device);
+  if (device.arena_bytes <= gpu.free_bytes) return;
+  throw UserError(fmt::format(
+      "the run needs {:.2f} GiB on the GPU, which has {:.2f} GiB free of {:.2f} GiB ({:.2f} GiB change from "
+      "step to step{}); {}",
+      gib(device.arena_bytes), gib(gpu.free_bytes), gib(gpu.total_bytes),
+      gib(device.arena_bytes - device.persistent_bytes), parts({&device}), less_memory(job, true)));
 }
 
 }  // namespace
 
-int compute_threads(std::int64_t asked) {
-  return asked > 0 ? static_cast<int>(asked) : static_cast<int>(cpu::allowed_processors().size());
-}
-
-Machine local_machine(const Recipe& recipe) {
-  const cpu::Isa isa = cpu::best_isa();
-  const int threads = compute_threads(recipe.debug.threads);
-  const CoreSpeed core = core_speed(isa);
-  return cpu_machine(cpu::to_string(isa), threads, core.flops_f32 * threads, core.flops_bf16 * threads,
-                     core.bytes_per_second * threads, machine_memory().total);
-}
-
-void check_memory(const Job& job, const MachineMemory& memory, int threads) {
+void check_memory(const Job& job, const DeviceRequest& request) {
+  const MachineMemory memory = machine_memory();
+  const int threads = compute_threads(request.threads);
   const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
-  const std::int64_t needed = device.arena_bytes + host.arena_bytes;
+  const bool gpu = choose_device(request) == DeviceKind::cuda;
+  if (gpu) check_gpu_memory(job, device_memory(request));
+  const std::int64_t needed = gpu ? host.arena_bytes : device.arena_bytes + host.arena_bytes;
   const std::int64_t addresses = needed + beside_the_arena(threads + more_lanes(job));
   if (memory.address_space && *memory.address_space < addresses)
     throw UserError(fmt::format(
@@ -93,22 +81,17 @@ void check_memory(const Job& job, const MachineMemory& memory, int threads) {
         "memory, {} MiB, and room for {} threads and the libraries; raise the limit",
         std::max<std::int64_t>(0, *memory.address_space) >> 20, addresses >> 20, needed >> 20, threads));
   if (memory.total == 0 || needed <= memory.available) return;
-  std::string parts;
-  for (std::size_t role = 0; role < kRoles; ++role)
-    if (const std::int64_t bytes = device.persistent_by_role[role] + host.persistent_by_role[role]; bytes > 0)
-      parts += fmt::format(", {} {:.2f} GiB", to_string(static_cast<Role>(role)), gib(bytes));
+  const std::int64_t persistent = host.persistent_bytes + (gpu ? 0 : device.persistent_bytes);
   throw UserError(fmt::format(
       "the run needs {:.2f} GiB of memory, the machine has {:.2f} GiB free ({:.2f} GiB change from step to "
       "step{}); {}",
-      gib(needed), gib(memory.available), gib(needed - device.persistent_bytes - host.persistent_bytes),
-      parts, less_memory(job)));
+      gib(needed), gib(memory.available), gib(needed - persistent), gpu ? parts({&host}) : parts({&device, &host}),
+      less_memory(job, gpu)));
 }
 
-Session::Session(Job job, int threads) : job_(std::move(job)) {
-  check_memory(job_, machine_memory(), compute_threads(threads));
-  cpu::CpuOptions options;
-  options.threads = threads;
-  backend_ = cpu::make_cpu_backend(options);
+Session::Session(Job job, const DeviceRequest& request) : job_(std::move(job)) {
+  check_memory(job_, request);
+  backend_ = make_backend(request);
   executor_ = std::make_unique<Executor>(job_, *backend_);
 }
 

@@ -5,35 +5,26 @@
 #include <cstdint>
 #include <memory>
 
+#include "app/trainer/device.h"
 #include "engine/executor/executor.h"
 #include "engine/program/job.h"
 #include "kernels/op/backend.h"
 
 namespace titan {
 
-struct Machine;
-struct MachineMemory;
-struct Recipe;
-
-/// The threads that compute when `asked` are asked for: for 0, as many as there are processors.
-int compute_threads(std::int64_t asked);
-
-/// This machine as the planner sees it, from the recipe's debug.threads.
-Machine local_machine(const Recipe& recipe);
-
-/// Throws UserError with the parts by role and the fixes when the job needs more memory than the machine has
-/// free, or more addresses than the process may have for it and `threads` threads.
-void check_memory(const Job& job, const MachineMemory& memory, int threads);
+/// Throws UserError with the parts by role and the fixes when the job needs more memory than the device and
+/// the machine have free, or more addresses than the process may have.
+void check_memory(const Job& job, const DeviceRequest& request);
 
 class Session {
  public:
   /// Allocates and touches the arenas. Throws UserError when memory is short.
-  Session(Job job, int threads);
+  Session(Job job, const DeviceRequest& request);
 
   const Job& job() const { return job_; }
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
-  /// Of all arenas: to the CPU, device and host are one memory.
+  /// Of all arenas.
   std::int64_t memory_bytes() const;
 
   /// Initial weights from a seed.

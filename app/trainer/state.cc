@@ -25,6 +25,18 @@ void for_each_tensor(const Program& program, FunctionRef<void(const Parameter&, 
       if (value != kNoValue) f(p, kind, value);
 }
 
+/// How a save reads, and a load writes, a tensor that the host cannot address.
+void attach(StateTensor& tensor, const Executor& executor, int program, ValueId value) {
+  tensor.read = [&executor, program, value](std::int64_t begin, std::span<float> out) {
+    executor.read_elements(program, value, begin, out);
+  };
+}
+void attach(WantedTensor& tensor, const Executor& executor, int program, ValueId value) {
+  tensor.write = [&executor, program, value](std::int64_t begin, std::span<const float> values) {
+    executor.write_elements(program, value, begin, values);
+  };
+}
+
 template <class Tensor>
 std::vector<Tensor> state_of(const Job& job, const Executor* executor) {
   // The last program trains, evaluates or generates; all that precede it set up its values.
@@ -33,7 +45,10 @@ std::vector<Tensor> state_of(const Job& job, const Executor* executor) {
   std::vector<Tensor> state;
   for_each_tensor(program, [&](const Parameter& p, StateKind kind, ValueId value) {
     Tensor tensor{.piece = piece_of(p, program.value(value)), .kind = kind};
-    if (executor != nullptr) tensor.data = reinterpret_cast<float*>(executor->address(index, value));
+    if (executor != nullptr && executor->host_addressable(index, value))
+      tensor.data = reinterpret_cast<float*>(executor->address(index, value));
+    else if (executor != nullptr)
+      attach(tensor, *executor, index, value);
     state.push_back(std::move(tensor));
   });
   return state;

@@ -79,14 +79,14 @@ class Trainer {
     for (const std::string& warning : warnings(recipe)) spdlog::warn("{}", warning);
     spdlog::info("Building {}", describe(config_));
     data_ = open_run_data(recipe, *tokenizer_);
-    machine_ = std::make_unique<Machine>(local_machine(recipe));
+    machine_ = std::make_unique<Machine>(machine_of(device_request(recipe)));
     shape_ = training_shape(recipe, mesh_);
     global_batch_ = shape_.sequences * shape_.micro_batches * mesh_.size(Axis::dp);
   }
 
   Exit dry_run() {
     const Job job = compile(recipe_, mesh_, *machine_);
-    check_memory(job, machine_memory(), compute_threads(recipe_.debug.threads));
+    check_memory(job, device_request(recipe_));
     Checkpointer(recipe_).report(job, std::cout);
     std::cout << plan_report(recipe_, config_, job, *machine_)
               << "dry run: all checks passed, nothing was run\n";
@@ -118,8 +118,7 @@ class Trainer {
   void prepare() {
     if (recipe_.job.save_config_file) save_config(*recipe_.job.save_config_file);
     checkpointer_ = std::make_unique<Checkpointer>(recipe_, options_.disk_hook);
-    session_ = std::make_unique<Session>(compile(recipe_, mesh_, *machine_),
-                                         static_cast<int>(recipe_.debug.threads));
+    session_ = std::make_unique<Session>(compile(recipe_, mesh_, *machine_), device_request(recipe_));
     report_memory();
     load_or_initialize();
     loader_ = std::make_unique<BatchLoader>(
@@ -324,8 +323,8 @@ class Trainer {
     m.clipped_steps = state_.clipped_steps - std::exchange(clipped_steps_logged_, state_.clipped_steps);
     m.clipped_steps_total = state_.clipped_steps;
     m.memory_bytes = session_->memory_bytes();
-    if (const std::int64_t total = machine_memory().total; total > 0)
-      m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(total);
+    if (machine_->memory_bytes > 0)
+      m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(machine_->memory_bytes);
     m.tps = window.tps;
     m.tflops = tflops(flops, window.tps);
     m.mfu = mfu(flops, window.tps, peak_flops(machine_->name));
@@ -363,8 +362,8 @@ class Trainer {
     m.step = state_.step;
     m.loss = loss / static_cast<double>(std::max<std::int64_t>(1, tokens));
     m.memory_bytes = session_->memory_bytes();
-    if (const std::int64_t total = machine_memory().total; total > 0)
-      m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(total);
+    if (machine_->memory_bytes > 0)
+      m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(machine_->memory_bytes);
     m.tps = static_cast<double>(tokens) / seconds;
     metrics_->log(m);
     meter_.exclude(seconds);

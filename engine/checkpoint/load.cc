@@ -89,19 +89,20 @@ std::vector<CopyRange> find_copies(const fs::path& checkpoint, const Stored& sto
 struct Part {
   int64_t begin;  ///< byte in the block
   StoredType type;
-  std::span<float> target;
+  const WantedTensor* target;
+  int64_t first, count;  ///< elements of the target
 };
 using Work = std::map<std::pair<size_t, int64_t>, std::vector<Part>>;  // by file and block
 
-void add_copy(const Manifest& manifest, const Stored& stored, const CopyRange& copy, float* data,
-              Work& work) {
+void add_copy(const Manifest& manifest, const Stored& stored, const CopyRange& copy,
+              const WantedTensor& target, Work& work) {
   const auto [f, tensor] = stored.places[copy.have];
   const int64_t size = size_of(tensor->type), block_bytes = manifest.files[f].block_bytes;
   for (int64_t done = 0; done < copy.count;) {
     const int64_t at = tensor->offset + (copy.source + done) * size;
     const int64_t count = std::min(copy.count - done, (block_bytes - at % block_bytes) / size);
     work[{f, at / block_bytes}].push_back(
-        {at % block_bytes, tensor->type, {data + copy.target + done, static_cast<size_t>(count)}});
+        {at % block_bytes, tensor->type, &target, copy.target + done, count});
     done += count;
   }
 }
@@ -121,7 +122,7 @@ Work plan(const fs::path& checkpoint, const Manifest& manifest, std::span<const 
     const Stored& stored = find_stored(checkpoint, manifest, index, tensor);
     const std::vector<CopyRange> copies = find_copies(checkpoint, stored, tensor.piece);
     if (options.check_only) continue;
-    for (const CopyRange& copy : copies) add_copy(manifest, stored, copy, tensor.data, work);
+    for (const CopyRange& copy : copies) add_copy(manifest, stored, copy, tensor, work);
   }
   check_extra(checkpoint, index, options);
   return work;
@@ -142,7 +143,10 @@ void check_files(const fs::path& checkpoint, const Manifest& manifest, const Wor
 void read_parts(const fs::path& checkpoint, const StoredFile& stored, int64_t block,
                 const std::vector<Part>& parts, std::vector<std::byte>& buffer) {
   read_block(open_stored(checkpoint, stored), stored, block, buffer);
-  for (const Part& part : parts) decode(part.type, buffer.data() + part.begin, part.target);
+  for (const Part& part : parts)
+    fill_elements(*part.target, part.first, part.count, [&](std::span<float> elements) {
+      decode(part.type, buffer.data() + part.begin, elements);
+    });
 }
 
 /// Runs `task(i, buffer)` for i in [0, count) on `threads` threads; throws the first error after all have
@@ -172,6 +176,15 @@ void run_parallel(size_t count, int threads, const Task& task) {
 }
 
 }  // namespace
+
+void fill_elements(const WantedTensor& tensor, int64_t begin, int64_t count,
+                   FunctionRef<void(std::span<float>)> f) {
+  if (tensor.data != nullptr) return f({tensor.data + begin, static_cast<size_t>(count)});
+  TITAN_CHECK(tensor.write, "{} has no memory", tensor.piece.parameter);
+  std::vector<float> elements(static_cast<size_t>(count));
+  f(elements);
+  tensor.write(begin, elements);
+}
 
 LoadParts parts_without(std::span<const std::string> exclude_from_loading) {
   LoadParts parts;

@@ -3,9 +3,11 @@
 
 #include "engine/checkpoint/coordinator.h"
 #include "engine/checkpoint/manifest.h"
+#include "kernels/base/function_ref.h"
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,12 +15,20 @@
 
 namespace titan {
 
-/// A piece to fill: piece.elements() floats at `data`.
+/// Takes elements [begin, begin + values.size()) of a tensor.
+using WriteElements = std::function<void(int64_t begin, std::span<const float> values)>;
+
+/// A piece to fill: piece.elements() floats in host memory or through `write`.
 struct WantedTensor {
   Piece piece;
   StateKind kind = StateKind::parameter;
   float* data = nullptr;
+  WriteElements write = {};  ///< where data is null: called in any order, by several threads
 };
+
+/// Lets `f` write elements [begin, begin + count) of a tensor, all of them.
+void fill_elements(const WantedTensor& tensor, int64_t begin, int64_t count,
+                   FunctionRef<void(std::span<float>)> f);
 
 /// Which parts of the training state to take; the model always is.
 struct LoadParts {

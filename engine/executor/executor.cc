@@ -21,9 +21,16 @@ Executor::Executor(const Job& job, Backend& backend, CommunicatorSet* communicat
       arenas_[static_cast<std::size_t>(space)] = backend_.allocate(space, bytes);
 }
 
-Executor::~Executor() = default;
+Executor::~Executor() {
+  for (const std::unique_ptr<Prepared>& p : prepared_)
+    if (p != nullptr) backend_.forget(p->commands);
+}
 
 std::int64_t Executor::arena_bytes(Space space) const { return job_.placement.space(space).arena_bytes; }
+
+bool Executor::host_addressable(int program, ValueId value) const {
+  return backend_.host_addressable(job_.programs[static_cast<std::size_t>(program)].value(value).space);
+}
 
 std::byte* Executor::address(int program, ValueId value, int instance) const {
   const std::int64_t offset = job_.placement.offset(program, value, instance);
@@ -104,6 +111,16 @@ void Executor::read(int program, ValueId value, void* to, int instance) const {
   const std::byte* from = address(program, value, instance);
   TITAN_CHECK(from != nullptr, "{} has no memory: the program does not use it", v.name);
   backend_.download(from, to, v.bytes());
+}
+
+void Executor::write_elements(int program, ValueId value, std::int64_t begin, std::span<const float> from) const {
+  backend_.upload(from.data(), address(program, value) + begin * size_of(DType::f32),
+                  static_cast<std::int64_t>(from.size_bytes()));
+}
+
+void Executor::read_elements(int program, ValueId value, std::int64_t begin, std::span<float> to) const {
+  backend_.download(address(program, value) + begin * size_of(DType::f32), to.data(),
+                    static_cast<std::int64_t>(to.size_bytes()));
 }
 
 }  // namespace titan

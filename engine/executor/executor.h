@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -37,6 +38,12 @@ class Executor {
   /// Copies between host memory and a contiguous value, whole. Not while a program runs.
   void write(int program, ValueId value, const void* from, int instance = 0);
   void read(int program, ValueId value, void* to, int instance = 0) const;
+
+  /// Whether the host reads and writes the value through address().
+  bool host_addressable(int program, ValueId value) const;
+  /// Copies of elements [begin, begin + count) of a contiguous f32 value; from several threads.
+  void write_elements(int program, ValueId value, std::int64_t begin, std::span<const float> from) const;
+  void read_elements(int program, ValueId value, std::int64_t begin, std::span<float> to) const;
 
   /// Where a value is in the backend's memory; null when the program does not use it.
   std::byte* address(int program, ValueId value, int instance = 0) const;

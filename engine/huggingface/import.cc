@@ -246,8 +246,13 @@ void ForeignModel::load(std::span<const WantedTensor> wanted) const {
     if (want.kind != StateKind::parameter) continue;
     const Piece whole = whole_piece(want.piece.parameter, want.piece.global_shape);
     for (const CopyRange& copy : plan_reads(std::span(&whole, 1), want.piece))
-      read(want.piece.parameter, copy.source,
-           {want.data + copy.target, static_cast<std::size_t>(copy.count)});
+      for (std::int64_t done = 0; done < copy.count;) {
+        const auto count = std::min(copy.count - done, static_cast<std::int64_t>(kChunkElements));
+        fill_elements(want, copy.target + done, count, [&](std::span<float> elements) {
+          read(want.piece.parameter, copy.source + done, elements);
+        });
+        done += count;
+      }
   }
 }
 

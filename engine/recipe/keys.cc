@@ -299,6 +299,7 @@ constexpr Key kKeys[] = {
     {KEY(debug.deterministic_warn_only), "only warn of what is not", anything(),
      no_effect("runs are always deterministic")},
     {KEY(debug.moe_force_load_balance), "spread tokens evenly over experts", anything(), kNoExpertsHere},
+    {KEY(debug.device), "where to compute; auto: a GPU if one can be used", one_of("auto|cpu|cuda")},
     {KEY(debug.threads), "CPU threads; 0: all", at_least(0)},
 };
 #undef KEY

@@ -265,6 +265,7 @@ struct Recipe {
     bool deterministic = false;
     bool deterministic_warn_only = false;
     bool moe_force_load_balance = false;
+    std::string device = "auto";
     int64_t threads = 0;  // 0: all CPU threads
   } debug;
 };

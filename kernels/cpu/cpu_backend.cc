@@ -161,6 +161,8 @@ class CpuBackend : public Backend {
     Execution(commands, lanes_, options_, communicators, times).run();
   }
 
+  void forget(std::span<const Command>) override {}
+  bool host_addressable(Space) const override { return true; }
   void upload(const void* from, std::byte* to, std::int64_t bytes) override { std::memcpy(to, from, bytes); }
   void download(const std::byte* from, void* to, std::int64_t bytes) override {
     std::memcpy(to, from, bytes);

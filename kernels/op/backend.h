@@ -61,11 +61,15 @@ class Backend {
   /// One block of zeroed memory, touched in parallel, freed with the backend. Throws UserError when there is
   /// not enough.
   virtual std::byte* allocate(Space space, std::int64_t bytes) = 0;
-  /// Runs the commands; returns when all lanes have finished. The first error cancels the others and is
+  /// Runs the commands, which stay where they are until forget(); returns when all lanes have finished. The first error cancels the others and is
   /// thrown as CommandError. `times`, unless empty, has one entry a command and is filled in.
   virtual void execute(std::span<const Command> commands, CommunicatorSet* communicators,
                        std::span<CommandTime> times) = 0;
-  /// Blocking copies between caller memory and backend memory.
+  /// These commands will not run again: drops what the backend has prepared for them.
+  virtual void forget(std::span<const Command> commands) = 0;
+  /// Whether the host reads and writes this memory through its addresses.
+  virtual bool host_addressable(Space space) const = 0;
+  /// Blocking copies between caller memory and backend memory; from several threads.
   virtual void upload(const void* from, std::byte* to, std::int64_t bytes) = 0;
   virtual void download(const std::byte* from, void* to, std::int64_t bytes) = 0;
 };

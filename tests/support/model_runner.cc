@@ -75,7 +75,7 @@ ModelRunner::ModelRunner(const ModelConfig& config, const StepShape& shape, cons
   cpu::CpuOptions cpu;
   cpu.threads = options.threads;
   cpu.host_thread = options.host_thread;
-  backend_ = cpu::make_cpu_backend(cpu);
+  backend_ = options.backend ? options.backend() : cpu::make_cpu_backend(cpu);
   executor_ = std::make_unique<Executor>(job_, *backend_);
   initialize(0);
   executor_->run(job_.index("refresh"));

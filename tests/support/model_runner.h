@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,7 @@ struct RunnerOptions {
   bool host_thread = true;  ///< what runs on the host has a thread of its own
   float max_norm = 1;
   int threads = 2;
+  std::function<std::unique_ptr<Backend>()> backend = {};  ///< instead of the CPU's
 };
 
 class ModelRunner {

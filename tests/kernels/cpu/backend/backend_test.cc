@@ -5,7 +5,7 @@
 #include "kernels/base/error.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "parallelism/comm/thread_communicator.h"
-#include "tests/kernels/cpu/backend/commands.h"
+#include "tests/support/commands.h"
 
 namespace titan::cpu {
 namespace {

@@ -1,0 +1,312 @@
+#include "kernels/cuda/backend/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <variant>
+
+#include "kernels/base/error.h"
+#include "kernels/cuda/backend/handles.h"
+#include "kernels/cuda/backend/recording.h"
+#include "kernels/cuda/base/run.h"
+#include "kernels/cuda/gemm/gemm_engine.h"
+#include "kernels/op/communicator.h"
+#include "kernels/op/op.h"
+
+namespace titan::cuda {
+namespace {
+
+/// Lists that are longer run eagerly: a graph takes memory for every node, and a step of so many commands
+/// does not wait for their launches.
+constexpr std::size_t kMaxGraphCommands = 20'000;
+
+double gib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+DeviceInfo device_info(int device) {
+  cudaDeviceProp properties;
+  TITAN_CUDA(cudaGetDeviceProperties(&properties, device));
+  return {.compute_capability = properties.major * 10 + properties.minor,
+          .multiprocessors = properties.multiProcessorCount};
+}
+
+/// Ends a capture that an exception interrupts.
+class CaptureScope {
+ public:
+  explicit CaptureScope(cudaStream_t stream) : stream_(stream) {
+    TITAN_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  }
+  ~CaptureScope() {
+    if (stream_ == nullptr) return;
+    cudaGraph_t broken = nullptr;
+    cudaStreamEndCapture(stream_, &broken);
+    if (broken != nullptr) cudaGraphDestroy(broken);
+    cudaGetLastError();
+  }
+  Graph end() {
+    cudaGraph_t graph = nullptr;
+    const cudaStream_t stream = std::exchange(stream_, nullptr);
+    TITAN_CUDA(cudaStreamEndCapture(stream, &graph));
+    return Graph(graph);
+  }
+
+ private:
+  cudaStream_t stream_;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const CudaOptions& options) : options_(options) {
+    TITAN_CUDA(cudaSetDevice(options.device));
+    device_ = device_info(options.device);
+    fork_ = make_event(false);
+    reserve_lanes(1);
+  }
+  ~CudaBackend() override { cudaDeviceSynchronize(); }
+
+  std::byte* allocate(Space space, std::int64_t bytes) override {
+    return space == Space::device ? allocate_device(static_cast<std::size_t>(bytes))
+                                  : allocate_host(static_cast<std::size_t>(bytes));
+  }
+
+  void execute(std::span<const Command> commands, CommunicatorSet* communicators,
+               std::span<CommandTime> times) override {
+    TITAN_CHECK(times.empty() || times.size() == commands.size());
+    if (commands.empty()) return;
+    Recording& recording = recording_of(commands);
+    reserve_lanes(recording.lanes());
+    communicators_ = communicators;
+    if (!times.empty())
+      run_timed(commands, recording, times);
+    else if (graph_allowed(commands, recording))
+      run_graph(commands, recording);
+    else
+      enqueue(commands, recording, {});
+    ++recording.runs;
+    finish();
+    recording.rethrow_host_error();
+  }
+
+  void forget(std::span<const Command> commands) override { recordings_.erase(commands.data()); }
+
+  bool host_addressable(Space space) const override { return space == Space::host; }
+  void upload(const void* from, std::byte* to, std::int64_t bytes) override {
+    TITAN_CUDA(cudaMemcpy(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault));
+  }
+  void download(const std::byte* from, void* to, std::int64_t bytes) override {
+    TITAN_CUDA(cudaMemcpy(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault));
+  }
+
+ private:
+  using Marks = std::span<const std::pair<Event, Event>>;
+
+  std::byte* allocate_device(std::size_t bytes) {
+    void* p = nullptr;
+    const cudaError_t error = cudaMalloc(&p, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      std::size_t free = 0, total = 0;
+      TITAN_CUDA(cudaMemGetInfo(&free, &total));
+      throw UserError(fmt::format(
+          "the run needs {:.2f} GiB on the GPU, which has {:.2f} GiB free of {:.2f} GiB; lower "
+          "training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"",
+          gib(bytes), gib(free), gib(total)));
+    }
+    TITAN_CUDA(error);
+    device_blocks_.emplace_back(p);
+    TITAN_CUDA(cudaMemset(p, 0, bytes));
+    return static_cast<std::byte*>(p);
+  }
+
+  std::byte* allocate_host(std::size_t bytes) {
+    void* p = nullptr;
+    const cudaError_t error = cudaHostAlloc(&p, bytes, cudaHostAllocDefault);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw UserError(
+          fmt::format("the run needs {:.2f} GiB of pinned host memory, and the system does not give it; free "
+                      "some, or raise the limit of locked memory (`ulimit -l`)",
+                      gib(bytes)));
+    }
+    TITAN_CUDA(error);
+    pinned_blocks_.emplace_back(p);
+    std::fill_n(static_cast<std::byte*>(p), bytes, std::byte{0});
+    return static_cast<std::byte*>(p);
+  }
+
+  void reserve_lanes(int count) {
+    while (static_cast<int>(lanes_.size()) < count)
+      lanes_.push_back({make_stream(), make_event(false), std::make_unique<GemmEngine>()});
+  }
+  cudaStream_t stream(int lane) const { return lanes_[static_cast<std::size_t>(lane)].stream.get(); }
+  cudaStream_t origin() const { return stream(0); }
+
+  Recording& recording_of(std::span<const Command> commands) {
+    std::unique_ptr<Recording>& slot = recordings_[commands.data()];
+    if (slot == nullptr) slot = std::make_unique<Recording>(commands);
+    return *slot;
+  }
+
+  /// The first run is eager: libraries choose and load kernels in it, which a capture must not do.
+  bool graph_allowed(std::span<const Command> commands, const Recording& recording) const {
+    return options_.graphs && !options_.synchronous && recording.runs > 0 && communicators_ == nullptr &&
+           commands.size() <= kMaxGraphCommands;
+  }
+
+  void run_graph(std::span<const Command> commands, Recording& recording) {
+    if (recording.graph == nullptr) {
+      CaptureScope capture(origin());
+      enqueue(commands, recording, {});
+      const Graph graph = capture.end();
+      cudaGraphExec_t exec = nullptr;
+      TITAN_CUDA(cudaGraphInstantiate(&exec, graph.get(), 0));
+      recording.graph = GraphExec(exec);
+    }
+    TITAN_CUDA(cudaGraphLaunch(recording.graph.get(), origin()));
+  }
+
+  /// All lanes start after what is in the first one, and the first one ends after all.
+  void enqueue(std::span<const Command> commands, Recording& recording, Marks marks) {
+    TITAN_CUDA(cudaEventRecord(fork_.get(), origin()));
+    for (int lane = 1; lane < recording.lanes(); ++lane)
+      if (recording.uses(lane)) TITAN_CUDA(cudaStreamWaitEvent(stream(lane), fork_.get()));
+    for (std::size_t i = 0; i < commands.size(); ++i) enqueue_command(commands, i, recording, marks);
+    for (int lane = 1; lane < recording.lanes(); ++lane) {
+      if (!recording.uses(lane)) continue;
+      const cudaEvent_t join = lanes_[static_cast<std::size_t>(lane)].join.get();
+      TITAN_CUDA(cudaEventRecord(join, stream(lane)));
+      TITAN_CUDA(cudaStreamWaitEvent(origin(), join));
+    }
+  }
+
+  void enqueue_command(std::span<const Command> commands, std::size_t index, Recording& recording,
+                       Marks marks) {
+    const Command& command = commands[index];
+    const cudaStream_t s = stream(command.lane);
+    try {
+      for (const Wait& wait : command.waits) TITAN_CUDA(cudaStreamWaitEvent(s, recording.event(wait)));
+      if (!marks.empty()) TITAN_CUDA(cudaEventRecord(marks[index].first.get(), s));
+      if (command.on_host)
+        call_host(command, recording.host_call(index));
+      else
+        launch_op(command);
+      if (options_.synchronous) TITAN_CUDA(cudaStreamSynchronize(s));
+      if (!marks.empty()) TITAN_CUDA(cudaEventRecord(marks[index].second.get(), s));
+      if (const cudaEvent_t event = recording.event(index)) TITAN_CUDA(cudaEventRecord(event, s));
+    } catch (const std::exception& error) {
+      if (communicators_ != nullptr) communicators_->abort_all();
+      throw CommandError(index, error.what());
+    }
+  }
+
+  void launch_op(const Command& command) {
+    const Context context{.binding = command.binding,
+                          .stream = stream(command.lane),
+                          .device = device_,
+                          .gemm = lanes_[static_cast<std::size_t>(command.lane)].gemm.get(),
+                          .communicators = communicators_,
+                          .lane = command.lane};
+    std::visit([&](const auto& op) { cuda::run(op, context); }, *command.op);
+    TITAN_CUDA(cudaGetLastError());
+  }
+
+  /// A thread of the CUDA runtime runs the command when its turn in the stream comes.
+  void call_host(const Command& command, HostCall& call) {
+    TITAN_CHECK(options_.host != nullptr, "there is no backend for operations on the host");
+    call.host = options_.host.get();
+    call.command = {.op = command.op, .binding = command.binding, .lane = 0, .ticket = 1, .waits = {}};
+    TITAN_CUDA(cudaLaunchHostFunc(
+        stream(command.lane),
+        [](void* argument) {
+          auto& c = *static_cast<HostCall*>(argument);
+          try {
+            c.host->execute(std::span(&c.command, 1), nullptr, {});
+          } catch (...) {
+            c.error = std::current_exception();
+          }
+        },
+        &call));
+  }
+
+  void run_timed(std::span<const Command> commands, Recording& recording,
+                 std::span<CommandTime> times) {
+    const Event start = make_event(true);
+    std::vector<std::pair<Event, Event>> marks;
+    for (std::size_t i = 0; i < commands.size(); ++i) marks.emplace_back(make_event(true), make_event(true));
+    TITAN_CUDA(cudaEventRecord(start.get(), origin()));
+    enqueue(commands, recording, marks);
+    finish();
+    const auto seconds = [&](const Event& event) {
+      float milliseconds = 0;
+      TITAN_CUDA(cudaEventElapsedTime(&milliseconds, start.get(), event.get()));
+      return static_cast<double>(milliseconds) * 1e-3;
+    };
+    for (std::size_t i = 0; i < commands.size(); ++i)
+      times[i] = {seconds(marks[i].first), seconds(marks[i].second)};
+  }
+
+  void finish() {
+    const cudaError_t error = cudaStreamSynchronize(origin());
+    if (error == cudaSuccess) return;
+    if (communicators_ != nullptr) communicators_->abort_all();
+    throw CudaError(fmt::format(
+        "an operation failed on the GPU: {} ({}); TITAN_CUDA_SYNCHRONOUS=1 tells which one, at the price of "
+        "speed",
+        cudaGetErrorString(error), cudaGetErrorName(error)));
+  }
+
+  struct LaneState {
+    Stream stream;
+    Event join;
+    std::unique_ptr<GemmEngine> gemm;
+  };
+
+  CudaOptions options_;
+  DeviceInfo device_;
+  CommunicatorSet* communicators_ = nullptr;
+  std::vector<DeviceBlock> device_blocks_;
+  std::vector<PinnedBlock> pinned_blocks_;
+  Event fork_;
+  std::vector<LaneState> lanes_;
+  std::map<const Command*, std::unique_ptr<Recording>> recordings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  int count = 0;
+  TITAN_CUDA(cudaGetDeviceCount(&count));
+  if (options.device >= count)
+    throw UserError(fmt::format("there is no CUDA device {}: this machine has {}", options.device, count));
+  return std::make_unique<CudaBackend>(options);
+}
+
+std::vector<CudaDevice> cuda_devices() {
+  int count = 0, current = 0;
+  TITAN_CUDA(cudaGetDeviceCount(&count));
+  std::vector<CudaDevice> devices;
+  if (count > 0) TITAN_CUDA(cudaGetDevice(&current));
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    std::size_t free = 0, total = 0;
+    TITAN_CUDA(cudaGetDeviceProperties(&properties, i));
+    TITAN_CUDA(cudaSetDevice(i));
+    TITAN_CUDA(cudaMemGetInfo(&free, &total));
+    devices.push_back({.name = properties.name,
+                       .compute_capability = properties.major * 10 + properties.minor,
+                       .multiprocessors = properties.multiProcessorCount,
+                       .memory_bytes = static_cast<std::int64_t>(total),
+                       .free_bytes = static_cast<std::int64_t>(free)});
+  }
+  if (count > 0) TITAN_CUDA(cudaSetDevice(current));
+  return devices;
+}
+
+std::string describe_cuda() {
+  int driver = 0, runtime = 0;
+  TITAN_CUDA(cudaDriverGetVersion(&driver));
+  TITAN_CUDA(cudaRuntimeGetVersion(&runtime));
+  const auto version = [](int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
+  return fmt::format("driver: CUDA {}\nruntime: CUDA {}\n", version(driver), version(runtime));
+}
+
+}  // namespace titan::cuda
