@@ -8,6 +8,7 @@
 
 #include "kernels/base/bf16.h"
 #include "kernels/base/philox.h"
+#include "kernels/cost/workspace.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/op/backend.h"
 
@@ -99,15 +100,17 @@ double measure_gemm_peak(DType dtype, int threads) {
 double measure_bandwidth(int threads) {
   constexpr std::int64_t kElements = std::int64_t{64} << 20;
   const std::unique_ptr<Backend> backend = unbound_backend(threads);
-  const std::array<std::byte*, 3> addresses{backend->allocate(Space::device, kElements * 4),
-                                            backend->allocate(Space::device, kElements * 4),
-                                            backend->allocate(Space::device, 4)};
+  const std::int64_t blocks = square_sum_blocks(kElements);
+  const std::array<std::byte*, 4> addresses{
+      backend->allocate(Space::device, kElements * 4), backend->allocate(Space::device, kElements * 4),
+      backend->allocate(Space::device, 4), backend->allocate(Space::device, blocks * 8)};
   Copy copy;
   static_cast<Operand&>(copy.x) = matrix(0, DType::f32, 1, kElements);
   static_cast<Operand&>(copy.y) = matrix(1, DType::f32, 1, kElements);
   SquareSum sum;
   static_cast<Operand&>(sum.x) = matrix(0, DType::f32, 1, kElements);
   static_cast<Operand&>(sum.sum) = matrix(2, DType::f32, 1, 1);
+  static_cast<Operand&>(sum.partial) = matrix(3, DType::i64, 1, blocks);
   return std::max(4.0 * kElements / best_seconds(*backend, sum, addresses.data(), 0.3),
                   8.0 * kElements / best_seconds(*backend, copy, addresses.data(), 0.3));
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/optim/square_sum.h"
 #include "engine/program/edit.h"
 
 namespace titan {
@@ -19,7 +20,7 @@ class OptimizerWriter {
     for (std::size_t i = 0; i < p_.buckets.size(); ++i) {
       const ValueId sum = add_slice(p_, fmt::format("square_sums.{}", p_.buckets[i].name), sums,
                                     static_cast<std::int64_t>(i), 1, 1);
-      emit(SquareSum{.x = use<In>(p_.buckets[i].gradient), .sum = use<Out>(sum)});
+      emit(square_sum(p_, p_.buckets[i].gradient, sum));
     }
     const ValueId norm = add_value(p_, "grad_norm", DType::f32, 1, 1, Role::output, Lifetime::step);
     const ValueId scale = add_value(p_, "clip_scale", DType::f32, 1, 1, Role::scratch, Lifetime::step);

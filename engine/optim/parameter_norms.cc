@@ -1,5 +1,6 @@
 #include "engine/optim/parameter_norms.h"
 
+#include "engine/optim/square_sum.h"
 #include "engine/program/edit.h"
 
 namespace titan {
@@ -32,7 +33,7 @@ class NormWriter {
                                 v.offset / size_of(v.dtype), 1, v.rows * v.cols);
     const ValueId sum = add_slice(p_, parameter.name + "." + what + ".square_sum", sums, index, 1, 1);
     Node node;
-    node.op = SquareSum{.x = operand<In>(p_, x), .sum = operand<Out>(p_, sum)};
+    node.op = square_sum(p_, x, sum);
     node.tag = {.layer = parameter.layer, .phase = Phase::optimizer};
     node.id = p_.next_node++;
     segment_.nodes.push_back(std::move(node));

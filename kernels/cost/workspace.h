@@ -15,6 +15,9 @@ std::int64_t rms_norm_grad_blocks(std::int64_t rows);
 /// Columns of EmbeddingGrad's `order`.
 std::int64_t embedding_grad_order(std::int64_t rows, std::int64_t table_rows);
 
+/// Columns of SquareSum's `partial` for that many elements: at most 1024, the same on every machine.
+std::int64_t square_sum_blocks(std::int64_t elements);
+
 /// Bytes of Gemm's `workspace`. Zero: leave the operand out.
 std::int64_t gemm_workspace_bytes(const Gemm& op, const Machine& machine);
 

@@ -255,11 +255,16 @@ struct CrossEntropyLoss {
 // --- Optimizer
 // ------------------------------------------------------------------------------------------------------
 
+/// The unit of SquareSum's blocks, in elements.
+inline constexpr std::int64_t kSquareSumUnit = 64 * 1024;
+
 /// sum [1, 1] f32 = Σ x² over x [1, n] f32, in fixed blocks: the same bits on any number of threads.
+/// `partial` [1, P] holds the f64 sums of P blocks (i64 stands for their bytes) of ⌈units/P⌉ units of x each.
 struct SquareSum {
   In x;
   Out sum;
-  TITAN_OP(SquareSum, "square_sum", x, sum)
+  Scratch partial;
+  TITAN_OP(SquareSum, "square_sum", x, sum, partial)
 };
 
 /// norm = sqrt(Σ square_sums); scale = min(1, max_norm / (norm + 1e-6)), 1 when max_norm <= 0

@@ -1,4 +1,4 @@
-#include <array>
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/base/run.h"
@@ -11,24 +11,19 @@ const OptimizerKernels& kernels(Isa isa) {
   return choose(isa, baseline::kOptimizer, avx2::kOptimizer, avx512::kOptimizer);
 }
 
-constexpr std::int64_t kSquareSumBlock = 64 * 1024, kMaxBlocks = 1024;
-
 }  // namespace
 
 void run(const SquareSum& op, const Context& context) {
-  // Whole multiples of the block size, as many as fit the table of partial sums: a function of n alone.
-  const std::int64_t n = op.x.elements(), units = (n + kSquareSumBlock - 1) / kSquareSumBlock;
-  const std::int64_t block =
-      std::max<std::int64_t>(1, (units + kMaxBlocks - 1) / kMaxBlocks) * kSquareSumBlock;
-  const std::int64_t blocks = (n + block - 1) / block;
-  std::array<double, kMaxBlocks> partial;
+  const std::int64_t n = op.x.elements(), units = (n + kSquareSumUnit - 1) / kSquareSumUnit;
+  const std::int64_t blocks = op.partial.cols, block = (units + blocks - 1) / blocks * kSquareSumUnit;
   const float* x = context.data_as<float>(op.x);
+  auto* partial = context.data_as<double>(op.partial);
   context.team.parallel_items(blocks, [&](std::int64_t b, int) {
-    partial[static_cast<std::size_t>(b)] =
-        kernels(context.isa).square_sum(x + b * block, std::min(block, n - b * block));
+    const std::int64_t begin = std::min(n, b * block);
+    partial[b] = kernels(context.isa).square_sum(x + begin, std::min(block, n - begin));
   });
   double total = 0;
-  for (std::int64_t b = 0; b < blocks; ++b) total += partial[static_cast<std::size_t>(b)];
+  for (std::int64_t b = 0; b < blocks; ++b) total += partial[b];
   *context.data_as<float>(op.sum) = static_cast<float>(total);
 }
 

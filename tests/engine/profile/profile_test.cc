@@ -10,6 +10,7 @@
 #include "engine/program/order.h"
 #include "kernels/cost/cost.h"
 #include "kernels/cost/machine.h"
+#include "kernels/cost/workspace.h"
 
 namespace titan {
 namespace {
@@ -25,11 +26,13 @@ Program small_program(int micro_batches) {
   const ValueId z =
       b.value("z", DType::f32, 1, 1 << 20, {.role = Role::gradient, .lifetime = Lifetime::step});
   const ValueId norm = b.value("norm", DType::f32, 1, 1, {.role = Role::output, .lifetime = Lifetime::step});
+  const ValueId partial = b.value("partial", DType::i64, 1, square_sum_blocks(1 << 20),
+                                  {.role = Role::scratch, .lifetime = Lifetime::step});
   b.begin_segment("forward");
   b.emit(Copy{.x = b.in(x), .y = b.out(y)});
   b.emit(ReduceScatter{.full = b.in(y), .shard = b.result(z, true)}, Phase::reduce, Lane::offload);
   b.begin_segment("optimizer");
-  b.emit(SquareSum{.x = b.in(z), .sum = b.result(norm)});
+  b.emit(SquareSum{.x = b.in(z), .sum = b.out(norm), .partial = b.scratch(partial)});
   set_accumulation_timeline(b.program(), micro_batches);
   return b.take();
 }

@@ -95,6 +95,10 @@ TEST_CASE("scratch sizes follow from shapes") {
   CHECK(rms_norm_grad_blocks(65) == 3);
   CHECK(rms_norm_grad_blocks(1 << 20) == 128);
   CHECK(embedding_grad_order(10, 100) == 111);
+  CHECK(square_sum_blocks(1) == 1);
+  CHECK(square_sum_blocks(65537) == 2);
+  CHECK(square_sum_blocks(std::int64_t{1024} * 65536) == 1024);
+  CHECK(square_sum_blocks(std::int64_t{1024} * 65536 + 1) == 513);
   CHECK(gemm_workspace_bytes({}, simple_machine()) == 0);
   CHECK(gemm_workspace_bytes({}, *known_machine("h200")) == 32 << 20);
 }

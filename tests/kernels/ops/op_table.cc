@@ -112,6 +112,7 @@ std::vector<Row>& table() {
 
 Memory::Memory(const Case& c, Runner& runner)
     : runner_(runner),
+      margin_(kGuard + c.shift),
       images_(c.contents.size()),
       image_of_(c.contents.size()),
       blocks_(c.contents.size()),
@@ -119,10 +120,10 @@ Memory::Memory(const Case& c, Runner& runner)
   for_each_operand(c.op, [&](const Operand& o, Access, std::string_view) {
     const auto i = static_cast<std::size_t>(o.value);
     if (blocks_[i] != nullptr) return;
-    images_[i].resize(static_cast<std::size_t>(extent(o) + 2 * kGuard));
+    images_[i].resize(static_cast<std::size_t>(margin_ + extent(o) + kGuard));
     image_of_[i] = o.value;
     blocks_[i] = runner_.allocate(images_[i].size());
-    addresses_[i] = blocks_[i] + kGuard;
+    addresses_[i] = blocks_[i] + margin_;
   });
 }
 
@@ -132,7 +133,7 @@ Memory::~Memory() {
 }
 
 const std::byte* Memory::image(const Operand& o) const {
-  return images_[static_cast<std::size_t>(image_of_[static_cast<std::size_t>(o.value)])].data() + kGuard;
+  return images_[static_cast<std::size_t>(image_of_[static_cast<std::size_t>(o.value)])].data() + margin_;
 }
 
 void Memory::reset(const Case& c, bool overwrite) {
@@ -190,7 +191,7 @@ bool Memory::guards_intact(const Operand& o) const {
   const auto is_pattern = [](std::byte b) { return b == kPattern; };
   const std::byte* base = image(o);
   const std::int64_t size = size_of(o.dtype), end = extent(o);
-  bool intact = std::all_of(base - kGuard, base, is_pattern) &&
+  bool intact = std::all_of(base - margin_, base, is_pattern) &&
                 std::all_of(base + end, base + end + kGuard, is_pattern);
   for (std::int64_t r = 0; r + 1 < o.rows; ++r)
     intact = intact &&

@@ -78,6 +78,10 @@ struct Case {
   /// Where bf16 is multiplied (Runner::multiplies_bf16): error of an intermediate that is rounded to it,
   /// relative to the largest element of the operand.
   double bf16_error = 0;
+  /// The op rounds once: its results are the reference's, rounded to their dtypes.
+  bool exact = false;
+  /// Bytes by which every operand starts after a multiple of 64, itself a multiple of the element sizes.
+  std::int64_t shift = 0;
 };
 
 /// Makes the operands of one case.
@@ -186,6 +190,7 @@ class Memory {
   const std::byte* image(const Operand& operand) const;
 
   Runner& runner_;
+  std::int64_t margin_;                         ///< bytes before each operand
   std::vector<std::vector<std::byte>> images_;  ///< by ValueId
   std::vector<int> image_of_;                   ///< by ValueId: which image, after alias()
   std::vector<std::byte*> blocks_, addresses_;  ///< by ValueId: the runner's; and its first element

@@ -1,10 +1,17 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cost/workspace.h"
 #include "tests/kernels/ops/op_table.h"
 
 namespace titan::op_test {
 namespace {
+
+/// At 8 bytes after a multiple of 64, where a vector of 16 bytes may not start.
+Case misaligned(Case c) {
+  c.shift = 8;
+  return c;
+}
 
 // --- Square sum
 Case square_sum_case(std::int64_t n) {
@@ -12,6 +19,7 @@ Case square_sum_case(std::int64_t n) {
   SquareSum op;
   op.x = b.given<In>(DType::f32, b.normal(1, n));
   op.sum = b.blank<Out>(DType::f32, 1, 1);
+  op.partial = b.blank<Scratch>(DType::i64, 1, square_sum_blocks(n));
   return b.finish(op, [op](Contents& v) {
     for (const double x : v[op.x].values) v[op.sum](0, 0) += x * x;
   });
@@ -19,6 +27,7 @@ Case square_sum_case(std::int64_t n) {
 
 void square_sum_tests(Emit emit) {
   for (const std::int64_t n : {1, 7, 33, 65536, 65537, 200001}) emit(square_sum_case(n));
+  emit(misaligned(square_sum_case(66003)));
 }
 
 void square_sum_bench(Emit emit) { emit(square_sum_case(1 << 24)); }
@@ -50,6 +59,7 @@ void clip_tests(Emit emit) {
   emit(clip_case(1, Matrix(5, 1, 0.01), 2, 0));
   emit(clip_case(0, Matrix(1, 3, 100), 2, 0));
   emit(clip_case(1, Matrix(1, 3, 0), 2, 0));
+  emit(clip_case(1, Matrix(3, 211, 1e-4), 2, 0));
   emit(clip_case(1, Matrix(1, 2, 4), 2, 1));
   emit(clip_case(1, Matrix(1, 2, 4), kInf, 0));
   emit(clip_case(1, Matrix(1, 2, kInf), 2, 0));
@@ -91,6 +101,7 @@ void adamw_tests(Emit emit) {
   for (const std::int64_t n : {1, 7, 33, 100003}) emit(adamw_case(n, 1, false));
   emit(adamw_case(100, 1000, false));
   emit(adamw_case(100, 5, true));
+  emit(misaligned(adamw_case(1031, 3, false)));
 }
 
 void adamw_bench(Emit emit) { emit(adamw_case(1 << 23, 10, false)); }
