@@ -8,7 +8,7 @@
 //
 // Conversion to 8 bits rounds to nearest, ties to even, and saturates: larger values and infinities become
 // the largest finite one of their sign; NaN becomes 0x7f. Conversion from 8 bits is exact, in bf16 too.
-// Nothing here makes subnormal f32, so flushing them changes nothing.
+// constexpr, so that nvcc compiles them for the device too. Nothing here makes subnormal f32, so flushing them changes nothing.
 #pragma once
 
 #include <bit>
@@ -32,7 +32,7 @@ namespace detail {
 
 /// Shifts f32 bits so that the target's fraction remains. kBias: of the target's exponent.
 template <int kFractionBits, int kBias>
-inline std::uint8_t float8_bits(float x, float max) {
+constexpr std::uint8_t float8_bits(float x, float max) {
   constexpr int kShift = 23 - kFractionBits;
   constexpr std::uint32_t kSmallestNormal = static_cast<std::uint32_t>(128 - kBias) << 23;
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x), magnitude = bits & 0x7fffffffu;
@@ -51,7 +51,7 @@ inline std::uint8_t float8_bits(float x, float max) {
 }
 
 template <int kFractionBits, int kBias>
-inline float float8_value(std::uint8_t bits) {
+constexpr float float8_value(std::uint8_t bits) {
   constexpr int kShift = 23 - kFractionBits;
   const std::uint32_t magnitude = bits & 0x7fu, sign = static_cast<std::uint32_t>(bits & 0x80u) << 24;
   if (magnitude >> kFractionBits == 0) {
@@ -64,14 +64,14 @@ inline float float8_value(std::uint8_t bits) {
 
 }  // namespace detail
 
-inline f8e4m3 to_f8e4m3(float x) { return {detail::float8_bits<3, 7>(x, 448.0f)}; }
-inline f8e5m2 to_f8e5m2(float x) { return {detail::float8_bits<2, 15>(x, 57344.0f)}; }
+constexpr f8e4m3 to_f8e4m3(float x) { return {detail::float8_bits<3, 7>(x, 448.0f)}; }
+constexpr f8e5m2 to_f8e5m2(float x) { return {detail::float8_bits<2, 15>(x, 57344.0f)}; }
 
-inline float to_float(f8e4m3 x) {
+constexpr float to_float(f8e4m3 x) {
   if ((x.bits & 0x7f) == 0x7f) return std::bit_cast<float>(0x7fc00000u);
   return detail::float8_value<3, 7>(x.bits);
 }
-inline float to_float(f8e5m2 x) {
+constexpr float to_float(f8e5m2 x) {
   const std::uint32_t magnitude = x.bits & 0x7fu, sign = static_cast<std::uint32_t>(x.bits & 0x80u) << 24;
   if (magnitude >= 0x7cu)
     return std::bit_cast<float>((magnitude == 0x7cu ? 0x7f800000u : 0x7fc00000u) | sign);
@@ -80,12 +80,12 @@ inline float to_float(f8e5m2 x) {
 
 /// What values with the largest magnitude `amax` are multiplied by before they are rounded to `dtype`:
 /// max / max(amax, 1e-12), as torchao has it. NaN for a NaN amax, 0 for an infinite one.
-inline float float8_factor(DType dtype, float amax) {
+constexpr float float8_factor(DType dtype, float amax) {
   return float8_max(dtype) / (amax < 1e-12f ? 1e-12f : amax);
 }
 
 /// The largest power of two that is not above a factor; NaN and 0 stay.
-inline float floor_to_power_of_two(float factor) {
+constexpr float floor_to_power_of_two(float factor) {
   if (factor != factor) return factor;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(factor) & 0x7f800000u);
 }

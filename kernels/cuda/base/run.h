@@ -31,6 +31,9 @@ void run(const Rope&, const Context&);
 void run(const Attention&, const Context&);
 void run(const AttentionGrad&, const Context&);
 
+// elementwise/quantize.cu
+void run(const Amax&, const Context&);
+void run(const Quantize&, const Context&);
 // elementwise/swiglu.cu
 void run(const SwiGlu&, const Context&);
 void run(const SwiGluGrad&, const Context&);

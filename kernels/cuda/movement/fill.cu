@@ -1,4 +1,5 @@
 // Constants and counts: Fill writes each element once, 16 bytes a thread; Iota one number a thread.
+#include "kernels/base/float8.h"
 #include "kernels/cuda/base/rows.h"
 #include "kernels/cuda/base/run.h"
 
@@ -50,6 +51,10 @@ void run(const Fill& op, const Context& context) {
       return fill_with<std::uint32_t>(op, static_cast<std::int32_t>(op.value), context);
     case DType::i64:
       return fill_with<std::uint64_t>(op, static_cast<std::int64_t>(op.value), context);
+    case DType::f8e4m3:
+      return fill_with<std::uint8_t>(op, to_f8e4m3(op.value), context);
+    case DType::f8e5m2:
+      return fill_with<std::uint8_t>(op, to_f8e5m2(op.value), context);
   }
 }
 

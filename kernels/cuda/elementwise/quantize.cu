@@ -1,0 +1,289 @@
+// Amax and Quantize. Amax reads x once. One factor for the whole tensor: x is read once, and y and its
+// transpose are written from the same tile of 64 x 64 in shared memory (2 + 1 + 1 bytes an element of bf16).
+// One factor a row: a block reads its row twice, the second time from the cache; the factors of columns take
+// a pass of their own.
+#include "kernels/base/float8.h"
+#include "kernels/cuda/base/reduce.h"
+#include "kernels/cuda/base/rows.h"
+#include "kernels/cuda/base/run.h"
+
+namespace titan::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kTile = 64;
+constexpr int kTilePitch = kTile + 4;  // bytes; a word more: columns of a tile start in different banks
+
+/// Bits of |x|: as integers they order magnitudes, infinities and NaN upwards.
+__device__ __forceinline__ unsigned magnitude(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
+__device__ __forceinline__ unsigned warp_most(unsigned x) {
+#pragma unroll
+  for (int bits = kWarpSize / 2; bits > 0; bits /= 2) {
+    const unsigned other = __shfl_xor_sync(kFullWarp, x, bits);
+    x = x > other ? x : other;
+  }
+  return x;
+}
+
+/// The largest over the block, in every thread.
+__device__ __forceinline__ unsigned block_most(unsigned x, unsigned* partial) {
+  x = warp_most(x);
+  if (threadIdx.x % kWarpSize == 0) partial[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  unsigned most = partial[0];
+#pragma unroll
+  for (int w = 1; w < kThreads / kWarpSize; ++w) most = most > partial[w] ? most : partial[w];
+  return most;
+}
+
+/// Two numbers as 8-bit codes, `low` in the lower byte.
+template <DType Type>
+__device__ __forceinline__ unsigned codes(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  if constexpr (Type == DType::f8e4m3)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  if constexpr (Type == DType::f8e4m3) return to_f8e4m3(low).bits | unsigned{to_f8e4m3(high).bits} << 8;
+  return to_f8e5m2(low).bits | unsigned{to_f8e5m2(high).bits} << 8;
+#endif
+}
+
+/// The first `count` of N numbers to p: 4 or 8 bytes at a time where N of them are there.
+template <DType Type, int N>
+__device__ __forceinline__ void store_codes(std::uint8_t* p, const float (&x)[N], int count) {
+  if constexpr (N == 1) {
+    if (count == 1) p[0] = static_cast<std::uint8_t>(codes<Type>(x[0], 0) & 0xffu);
+  } else {
+    unsigned words[N / 4];
+#pragma unroll
+    for (int w = 0; w < N / 4; ++w)
+      words[w] = codes<Type>(x[4 * w], x[4 * w + 1]) | codes<Type>(x[4 * w + 2], x[4 * w + 3]) << 16;
+    if (count == N) {
+      if constexpr (N == 4)
+        store_vector(p, words[0]);
+      else
+        store_vector(p, uint2{words[0], words[1]});
+      return;
+    }
+    for (int i = 0; i < count; ++i) p[i] = static_cast<std::uint8_t>(words[i / 4] >> 8 * (i % 4));
+  }
+}
+
+// --- Amax
+// ----------------------------------------------------------------------------------------------------------
+
+/// `amax` starts as 0. Blocks come in any order: a maximum does not notice.
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) tensor_amax(const T* x, std::int64_t pitch, Rows shape, unsigned* amax) {
+  TITAN_SHARED(unsigned, partial, kThreads / kWarpSize);
+  const Part part = part_of<N>(shape);
+  float v[N] = {};
+  load_part(x + part.row * pitch + part.col, v, part.count);
+  unsigned most = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const unsigned m = i < part.count ? magnitude(v[i]) : 0;
+    most = most > m ? most : m;
+  }
+  most = block_most(most, partial);
+  if (threadIdx.x == 0) atomicMax(amax, most);
+}
+
+// --- One factor for the tensor, or one a column of x
+// ---------------------------------------------------------------
+
+struct QuantizeArgs {
+  const void* x;
+  const float* amax;  ///< null: a factor a row
+  std::uint8_t *y, *y_transposed;
+  float *scale, *scale_transposed;
+  std::int64_t x_pitch, y_pitch, y_transposed_pitch;
+  std::int64_t rows, cols;
+  bool wide_transpose;  ///< rows of y_transposed take stores of 8 bytes
+};
+
+/// Both outputs of a tile of x; y only of tensorwise factors.
+template <class T, int N, DType Type>
+__global__ void __launch_bounds__(kThreads) quantize_tiles(QuantizeArgs a) {
+  TITAN_SHARED(std::uint8_t, tile, kTile * kTilePitch);  // [column][row]
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile, col0 = std::int64_t{blockIdx.x} * kTile;
+  const T* const x = static_cast<const T*>(a.x);
+  float factor = 0;
+  if (a.amax != nullptr) {
+    factor = float8_factor(Type, *a.amax);
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *a.scale = 1.0f / factor;
+  }
+  constexpr int kVectors = kTile / N;  // of a row
+  for (int i = static_cast<int>(threadIdx.x); i < kTile * kVectors; i += kThreads) {
+    const int r = i / kVectors, c = i % kVectors * N;
+    const std::int64_t row = row0 + r, col = col0 + c, left = a.cols - col;
+    if (row >= a.rows || left <= 0) continue;
+    const int count = left < N ? static_cast<int>(left) : N;
+    float v[N] = {};
+    load_part(x + row * a.x_pitch + col, v, count);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float f = a.amax != nullptr ? factor : (j < count ? 1.0f / a.scale_transposed[col + j] : 0.0f);
+      v[j] *= f;
+    }
+    if (a.amax != nullptr && a.y != nullptr) store_codes<Type>(a.y + row * a.y_pitch + col, v, count);
+    if (a.y_transposed == nullptr) continue;
+    for (int j = 0; j < count; ++j)
+      tile[(c + j) * kTilePitch + r] = static_cast<std::uint8_t>(codes<Type>(v[j], 0) & 0xffu);
+  }
+  if (a.y_transposed == nullptr) return;
+  __syncthreads();
+  constexpr int kRun = 8;
+  for (int i = static_cast<int>(threadIdx.x); i < kTile * (kTile / kRun); i += kThreads) {
+    const int c = i / (kTile / kRun), r = i % (kTile / kRun) * kRun;
+    const std::int64_t col = col0 + c, left = a.rows - (row0 + r);
+    if (col >= a.cols || left <= 0) continue;
+    const std::uint8_t* const from = tile + c * kTilePitch + r;
+    std::uint8_t* const to = a.y_transposed + col * a.y_transposed_pitch + row0 + r;
+    if (a.wide_transpose && left >= kRun) {
+      // Rows of the tile start at multiples of 4.
+      store_vector(to, uint2{load_vector<unsigned>(from), load_vector<unsigned>(from + 4)});
+      continue;
+    }
+    for (int j = 0; j < kRun && j < left; ++j) to[j] = from[j];
+  }
+}
+
+// --- One factor a row
+// ----------------------------------------------------------------------------------------------
+
+template <DType Type>
+__device__ __forceinline__ float row_factor(unsigned most) {
+  return floor_to_power_of_two(float8_factor(Type, __uint_as_float(most)));
+}
+
+/// A block a row.
+template <class T, int N, DType Type>
+__global__ void __launch_bounds__(kThreads) quantize_rows(QuantizeArgs a) {
+  TITAN_SHARED(unsigned, partial, kThreads / kWarpSize);
+  const std::int64_t row = blockIdx.x;
+  const T* const x = static_cast<const T*>(a.x) + row * a.x_pitch;
+  unsigned most = 0;
+  for (std::int64_t col = std::int64_t{threadIdx.x} * N; col < a.cols; col += kThreads * N) {
+    const std::int64_t left = a.cols - col;
+    float v[N] = {};
+    load_part(x + col, v, left < N ? static_cast<int>(left) : N);
+#pragma unroll
+    for (int j = 0; j < N; ++j) most = most > magnitude(v[j]) ? most : magnitude(v[j]);
+  }
+  most = block_most(most, partial);
+  const float factor = row_factor<Type>(most);
+  if (threadIdx.x == 0) a.scale[row] = 1.0f / factor;
+  for (std::int64_t col = std::int64_t{threadIdx.x} * N; col < a.cols; col += kThreads * N) {
+    const std::int64_t left = a.cols - col;
+    const int count = left < N ? static_cast<int>(left) : N;
+    float v[N] = {};
+    load_part(x + col, v, count);
+#pragma unroll
+    for (int j = 0; j < N; ++j) v[j] *= factor;
+    store_codes<Type>(a.y + row * a.y_pitch + col, v, count);
+  }
+}
+
+constexpr int kStripRows = 128;  // of x, that a block of column_amax reads
+
+/// Largest magnitudes of columns, as bits, into scale_transposed, which starts as 0. A thread a column.
+template <class T>
+__global__ void __launch_bounds__(kThreads) column_amax(QuantizeArgs a) {
+  const std::int64_t col = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (col >= a.cols) return;
+  const std::int64_t begin = std::int64_t{blockIdx.y} * kStripRows, end = begin + kStripRows;
+  const T* const x = static_cast<const T*>(a.x) + col;
+  unsigned most = 0;
+  for (std::int64_t row = begin; row < end && row < a.rows; ++row) {
+    const unsigned m = magnitude(widen(x[row * a.x_pitch]));
+    most = most > m ? most : m;
+  }
+  atomicMax(reinterpret_cast<unsigned*>(a.scale_transposed) + col, most);
+}
+
+/// Turns them into scales.
+template <DType Type>
+__global__ void __launch_bounds__(kThreads) column_scales(float* scales, std::int64_t cols) {
+  const std::int64_t col = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (col < cols) scales[col] = 1.0f / row_factor<Type>(__float_as_uint(scales[col]));
+}
+
+// --- On the host
+// ---------------------------------------------------------------------------------------------------
+
+unsigned blocks(std::int64_t work, std::int64_t each) { return static_cast<unsigned>(ceil_div(work, each)); }
+
+/// Whether rows of N codes can be stored as one: they start at multiples of N bytes.
+bool rows_take(const Context& context, const Operand& o, std::int64_t n) {
+  return !o || (reinterpret_cast<std::uintptr_t>(context.data(o)) % static_cast<std::uintptr_t>(n) == 0 &&
+                o.pitch % n == 0);
+}
+
+template <DType Type, class T, int N>
+void quantize(const Quantize& op, const Context& context, QuantizeArgs a) {
+  const dim3 tiles(blocks(a.cols, kTile), blocks(a.rows, kTile));
+  if (a.amax == nullptr && a.y != nullptr)
+    launch(quantize_rows<T, N, Type>, dim3(static_cast<unsigned>(a.rows)), dim3(kThreads), 0, context.stream, a);
+  if (a.amax == nullptr && a.y_transposed != nullptr) {
+    cudaMemsetAsync(a.scale_transposed, 0, static_cast<std::size_t>(a.cols) * sizeof(float), context.stream);
+    launch(column_amax<T>, dim3(blocks(a.cols, kThreads), blocks(a.rows, kStripRows)), dim3(kThreads), 0,
+           context.stream, a);
+    launch(column_scales<Type>, dim3(blocks(a.cols, kThreads)), dim3(kThreads), 0, context.stream,
+           a.scale_transposed, a.cols);
+  }
+  if (op.amax || op.y_transposed)
+    launch(quantize_tiles<T, N, Type>, tiles, dim3(kThreads), 0, context.stream, a);
+}
+
+template <DType Type>
+void quantize_to(const Quantize& op, const Context& context, const QuantizeArgs& a) {
+  with_type(op.x.dtype, [&](auto t) {
+    using T = decltype(t);
+    constexpr int kFull = kVectorOf<T>;
+    if (rows_are_aligned(context, {op.x.rows, op.x.cols}, {&op.x}) && rows_take(context, op.y, kFull))
+      quantize<Type, T, kFull>(op, context, a);
+    else
+      quantize<Type, T, 1>(op, context, a);
+  });
+}
+
+}  // namespace
+
+void run(const Amax& op, const Context& context) {
+  cudaMemsetAsync(context.data(op.amax), 0, sizeof(float), context.stream);
+  with_type(op.x.dtype, [&](auto t) {
+    using T = decltype(t);
+    const Rows shape = rows_of({&op.x});
+    with_parts<kVectorOf<T>>(context, shape, {&op.x}, [&](auto n, dim3 grid) {
+      launch(tensor_amax<T, n.value>, grid, dim3(kRowThreads), 0, context.stream, context.data_as<T>(op.x),
+             op.x.pitch, shape, context.data_as<unsigned>(op.amax));
+    });
+  });
+}
+
+void run(const Quantize& op, const Context& context) {
+  const QuantizeArgs a{.x = context.data(op.x),
+                       .amax = context.data_as<float>(op.amax),
+                       .y = context.data_as<std::uint8_t>(op.y),
+                       .y_transposed = context.data_as<std::uint8_t>(op.y_transposed),
+                       .scale = context.data_as<float>(op.scale),
+                       .scale_transposed = context.data_as<float>(op.scale_transposed),
+                       .x_pitch = op.x.pitch,
+                       .y_pitch = op.y.pitch,
+                       .y_transposed_pitch = op.y_transposed.pitch,
+                       .rows = op.x.rows,
+                       .cols = op.x.cols,
+                       .wide_transpose = rows_take(context, op.y_transposed, 8)};
+  if ((op.y ? op.y.dtype : op.y_transposed.dtype) == DType::f8e4m3)
+    quantize_to<DType::f8e4m3>(op, context, a);
+  else
+    quantize_to<DType::f8e5m2>(op, context, a);
+}
+
+}  // namespace titan::cuda
