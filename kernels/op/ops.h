@@ -79,24 +79,26 @@ struct Quantize {
 
 /// sum = x + delta (rounded to the compute dtype); inv_rms[t] = 1/sqrt(mean(sum²)+epsilon); y = sum · inv_rms
 /// · weight. Without delta: sum is absent and y is the norm of x. Shapes [T, D], weight [1, D], inv_rms [T,
-/// 1] f32.
+/// 1] f32. amax (optional, here and below): as Amax of the rounded y would find it, bit for bit.
 struct RmsNorm {
   In x, delta, weight;
   Out sum, y, inv_rms;
   float epsilon = 1e-5f;
-  TITAN_OP(RmsNorm, "rms_norm", x, delta, weight, sum, y, inv_rms)
+  Out amax = {};
+  TITAN_OP(RmsNorm, "rms_norm", x, delta, weight, sum, y, inv_rms, amax)
   static constexpr std::array<SharePair, 2> kShare{{{3, 0}, {3, 1}}};
 };
 
 /// Backward of y = x·inv_rms·weight: dx = inv_rms·(g − x·inv_rms²·mean(g·x)) [+ dresidual], g = dy·weight.
 /// dweight [1, D] f32 = Σ_t dy·x·inv_rms. `partial` [P, D] f32 holds P fixed row blocks' sums, added in block
-/// order.
+/// order. amax: of dx.
 struct RmsNormGrad {
   In dy, x, weight, inv_rms, dresidual;
   Out dx;
   Accumulate dweight;
   Scratch partial;
-  TITAN_OP(RmsNormGrad, "rms_norm_grad", dy, x, weight, inv_rms, dresidual, dx, dweight, partial)
+  Out amax = {};
+  TITAN_OP(RmsNormGrad, "rms_norm_grad", dy, x, weight, inv_rms, dresidual, dx, dweight, partial, amax)
   static constexpr std::array<SharePair, 2> kShare{{{5, 0}, {5, 4}}};
 };
 
@@ -118,28 +120,31 @@ struct RopeTable {
 
 /// Half-split (Hugging Face) rotary embedding of the first `rotated_heads` heads of every row; the others are
 /// copied. y_lo = x_lo·cos − x_hi·sin, y_hi = x_hi·cos + x_lo·sin; `inverse` negates sin (the backward). x, y
-/// may differ in dtype. positions [T, 1] i32; a row with position < 0 is copied.
+/// may differ in dtype. positions [T, 1] i32; a row with position < 0 is copied. amax: of y.
 struct Rope {
   In x, positions, table;
   Out y;
   int head_dim = 0, rotated_heads = 0;
   bool inverse = false;
-  TITAN_OP(Rope, "rope", x, positions, table, y)
+  Out amax = {};
+  TITAN_OP(Rope, "rope", x, positions, table, y, amax)
   static constexpr std::array<SharePair, 1> kShare{{{3, 0}}};
 };
 
-/// gate_up [T, 2F] (gate | up); y [T, F] = silu(gate) · up.
+/// gate_up [T, 2F] (gate | up); y [T, F] = silu(gate) · up. amax: of y.
 struct SwiGlu {
   In gate_up;
   Out y;
-  TITAN_OP(SwiGlu, "swiglu", gate_up, y)
+  Out amax = {};
+  TITAN_OP(SwiGlu, "swiglu", gate_up, y, amax)
 };
 
-/// dgate_up [T, 2F] from dy [T, F] and gate_up.
+/// dgate_up [T, 2F] from dy [T, F] and gate_up. amax: of dgate_up.
 struct SwiGluGrad {
   In dy, gate_up;
   Out dgate_up;
-  TITAN_OP(SwiGluGrad, "swiglu_grad", dy, gate_up, dgate_up)
+  Out amax = {};
+  TITAN_OP(SwiGluGrad, "swiglu_grad", dy, gate_up, dgate_up, amax)
   static constexpr std::array<SharePair, 1> kShare{{{2, 1}}};
 };
 

@@ -1,11 +1,10 @@
 // Amax and Quantize.
-#include <atomic>
 #include <bit>
-#include <vector>
 
 #include "kernels/base/float8.h"
 #include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
+#include "kernels/cpu/elementwise/fused_amax.h"
 #include "kernels/op/float8_rules.h"
 
 namespace titan::cpu {
@@ -20,12 +19,6 @@ constexpr std::int64_t kTile = 64;
 
 const std::byte* element(const Context& context, const Operand& o, std::int64_t row, std::int64_t col) {
   return context.data(o) + (row * o.pitch + col) * size_of(o.dtype);
-}
-
-void raise_to(std::atomic<std::uint32_t>& most, std::uint32_t bits) {
-  std::uint32_t seen = most.load(std::memory_order_relaxed);
-  while (seen < bits && !most.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
-  }
 }
 
 class Quantizer {
@@ -121,17 +114,37 @@ class Quantizer {
 
 }  // namespace
 
+void FusedAmax::rows(std::int64_t begin, std::int64_t end,
+                     FunctionRef<void(std::int64_t, std::int64_t)> write) {
+  if (!amax_) return write(begin, end);
+  const std::int64_t piece = grain_of_rows(y_.cols);
+  for (std::int64_t first = begin; first < end; first += piece) {
+    const std::int64_t last = std::min(end, first + piece);
+    write(first, last);
+    look(first, last);
+  }
+}
+
+void FusedAmax::look(std::int64_t begin, std::int64_t end) {
+  const auto amax = kernels(context_.isa).amax[element_type(y_)];
+  std::uint32_t here = 0;
+  for (std::int64_t row = begin; row < end; ++row) here = amax(element(context_, y_, row, 0), y_.cols, here);
+  std::uint32_t seen = most_.load(std::memory_order_relaxed);
+  while (seen < here && !most_.compare_exchange_weak(seen, here, std::memory_order_relaxed)) {
+  }
+}
+
+void FusedAmax::finish() const {
+  if (amax_) *context_.data_as<float>(amax_) = std::bit_cast<float>(most_.load());
+}
+
 void run(const Amax& op, const Context& context) {
   TITAN_CHECK(float8_problem(op).empty(), "{}", float8_problem(op));
-  const auto amax = kernels(context.isa).amax[element_type(op.x)];
-  std::atomic<std::uint32_t> most{0};
+  FusedAmax amax(context, op.x, op.amax);
   context.team.parallel_for(op.x.rows, grain_of_rows(op.x.cols), [&](std::int64_t begin, std::int64_t end) {
-    std::uint32_t here = 0;
-    for (std::int64_t row = begin; row < end; ++row)
-      here = amax(element(context, op.x, row, 0), op.x.cols, here);
-    raise_to(most, here);
+    amax.rows(begin, end, [](std::int64_t, std::int64_t) {});
   });
-  *context.data_as<float>(op.amax) = std::bit_cast<float>(most.load());
+  amax.finish();
 }
 
 void run(const Quantize& op, const Context& context) {

@@ -192,6 +192,43 @@ void gemm_bench(Emit emit) {
   emit(gemm_case({DType::f8e5m2, DType::f8e4m3, DType::f32, false, true}, 768, 2048, 1024, 0));
 }
 
+// --- Amax by the operation that writes
+// -----------------------------------------------------------------------
+
+struct Written {
+  Out* amax = nullptr;
+  Operand of = {};
+};
+
+Written written_with_amax(Op& op) {
+  if (auto* o = std::get_if<RmsNorm>(&op)) return {&o->amax, o->y};
+  if (auto* o = std::get_if<RmsNormGrad>(&op)) return {&o->amax, o->dx};
+  if (auto* o = std::get_if<Rope>(&op)) return {&o->amax, o->y};
+  if (auto* o = std::get_if<SwiGlu>(&op)) return {&o->amax, o->y};
+  if (auto* o = std::get_if<SwiGluGrad>(&op)) return {&o->amax, o->dgate_up};
+  return {};
+}
+
+/// The cases of the operations that can find an amax besides, asked to.
+void fused_tests(Emit emit) {
+  const std::vector<Row> rows = table();
+  for (const Row& row : rows) {
+    if (row.tests == fused_tests) continue;
+    row.tests([&](const Case& plain) {
+      Case c = plain;
+      const Written written = written_with_amax(c.op);
+      if (written.amax == nullptr) return;
+      c.amax_of = written.of;
+      Operand amax{
+          .value = c.contents.add(Matrix(1, 1)), .dtype = DType::f32, .rows = 1, .cols = 1, .pitch = 1};
+      static_cast<Operand&>(*written.amax) = amax;
+      c.gradient = {};
+      emit(c);
+    });
+  }
+}
+
+const AddRow fused_row{"fused_amax", fused_tests};
 const AddRow amax_row{"amax", amax_tests, amax_bench},
     quantize_row{"quantize", quantize_tests, quantize_bench}, gemm_row{"float8_gemm", gemm_tests, gemm_bench};
 

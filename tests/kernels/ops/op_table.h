@@ -75,6 +75,8 @@ struct Case {
   /// root of the longest sum. The rounding to the operand's dtype comes on top.
   double growth = 16;
   Gradient gradient = {};  ///< of a backward op
+  /// Of an op that finds an amax besides: what it is the amax of. It must be that of the bits written there.
+  Operand amax_of = {};
   /// Where bf16 is multiplied (Runner::multiplies_bf16): error of an intermediate that is rounded to it,
   /// relative to the largest element of the operand.
   double bf16_error = 0;
