@@ -1,12 +1,14 @@
 #include "parallelism/compile.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/model/setup.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/parameter_norms.h"
 #include "engine/passes/offload_activations.h"
 #include "engine/passes/offload_state.h"
+#include "engine/passes/quantize.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/stage_state.h"
 #include "engine/program/verify.h"
@@ -33,10 +35,26 @@ DType compute_dtype(const Recipe& recipe) {
   return recipe.training.mixed_precision_param == "float32" ? DType::f32 : DType::bf16;
 }
 
+bool reshards(const Recipe& recipe) { return recipe.parallelism.fsdp_reshard_after_forward == "always"; }
+
+std::optional<Float8Recipe> float8_recipe(const Recipe& recipe) {
+  if (!recipe.model.uses_float8()) return std::nullopt;
+  const auto& keys = recipe.quantize.linear.float8;
+  return Float8Recipe{.scaling = parse_float8_scaling(keys.recipe_name.value_or("tensorwise")),
+                      .filters = keys.filter_fqns,
+                      .weights_per_use = reshards(recipe)};
+}
+
+Program quantize(Program program, const Recipe& recipe) {
+  const std::optional<Float8Recipe> float8 = float8_recipe(recipe);
+  if (!float8) return program;
+  const std::vector<Float8Linear> linears = plan_float8(program, *float8);
+  return checked(quantize(std::move(program), linears, *float8));
+}
+
 /// Without other ranks to share with, "default" keeps weights for the step: there is nothing to gather twice.
 ShardOptions shard_options(const Recipe& recipe) {
-  const bool always = recipe.parallelism.fsdp_reshard_after_forward == "always";
-  return {.residency = always ? Residency::per_use : Residency::per_step,
+  return {.residency = reshards(recipe) ? Residency::per_use : Residency::per_step,
           .no_decay = recipe.optimizer.no_decay,
           .weights_apart = recipe.training.enable_cpu_offload};
 }
@@ -64,6 +82,7 @@ std::vector<Program> compile_train(const Recipe& recipe, const ModelConfig& conf
                                    const Mesh& mesh, const Machine& machine) {
   const Recipe::ActivationCheckpoint& ac = recipe.activation_checkpoint;
   Program p = checked(build_train_program(config, shape, mesh));
+  p = quantize(std::move(p), recipe);
   p = checked(
       recompute(std::move(p), recompute_policy(ac.mode, ac.selective_ac_option, ac.memory_budget), machine));
   if (const Recipe::ActivationOffload& offload = recipe.activation_offload; offload.enable)
@@ -129,6 +148,12 @@ StepShape training_shape(const Recipe& recipe, const Mesh& mesh) {
           .loss_chunk = t.loss_chunk};
 }
 
+std::vector<Float8Linear> float8_linears(const Recipe& recipe, const Mesh& mesh) {
+  const std::optional<Float8Recipe> float8 = float8_recipe(recipe);
+  if (!float8) return {};
+  return plan_float8(build_train_program(model_config(recipe), training_shape(recipe, mesh), mesh), *float8);
+}
+
 Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
   const ModelConfig config = model_config(recipe);
   StepShape train = training_shape(recipe, mesh), evaluate = validation_shape(recipe);
@@ -141,8 +166,10 @@ Job compile(const Recipe& recipe, const Mesh& mesh, const Machine& machine) {
     for (std::size_t i = 0, count = programs.size(); i < count; ++i)
       programs.push_back(checked(stage_state(programs[i])));
   if (recipe.validation.enable)
-    programs.push_back(place_state(
-        shard(checked(build_evaluate_program(config, evaluate, mesh)), shard_options(recipe)), recipe));
+    programs.push_back(
+        place_state(shard(quantize(checked(build_evaluate_program(config, evaluate, mesh)), recipe),
+                          shard_options(recipe)),
+                    recipe));
   return complete(std::move(programs), config);
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/mesh/mesh.h"
 #include "engine/model/llama.h"
+#include "engine/passes/float8_plan.h"
 #include "engine/program/job.h"
 
 namespace titan {
@@ -29,6 +30,9 @@ Job compile_evaluation(const ModelConfig& config, const StepShape& shape, const 
 /// cache.
 Job compile_generation(const ModelConfig& config, std::int64_t capacity, DType compute);
 inline constexpr std::int64_t kPrefillRows = 64;
+
+/// What Float8 does to each linear layer of the training program; empty when the recipe converts to none.
+std::vector<Float8Linear> float8_linears(const Recipe& recipe, const Mesh& mesh);
 
 /// The micro-batch a recipe asks for on this mesh. Throws UserError when the batch sizes do not divide.
 StepShape training_shape(const Recipe& recipe, const Mesh& mesh);

@@ -11,6 +11,7 @@
 #include "engine/program/job.h"
 #include "engine/recipe/recipe.h"
 #include "kernels/cost/machine.h"
+#include "parallelism/compile.h"
 
 namespace titan {
 namespace {
@@ -35,7 +36,25 @@ nlohmann::json role_json(const std::array<std::int64_t, kRoles>& by_role) {
   return object;
 }
 
+nlohmann::json float8_json(const Recipe& recipe) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Float8Linear& linear : float8_linears(recipe, Mesh())) {
+    nlohmann::json entry = {{"layers", linear.names}, {"float8", linear.quantized()}};
+    if (!linear.quantized()) entry["reason"] = linear.excluded;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 }  // namespace
+
+std::vector<std::string> float8_lines(const Recipe& recipe) {
+  if (!recipe.model.uses_float8()) return {};
+  std::vector<std::string> lines{
+      fmt::format("Float8 training, {}", recipe.quantize.linear.float8.recipe_name.value_or("tensorwise"))};
+  for (const std::string& line : describe(float8_linears(recipe, Mesh()))) lines.push_back("  " + line);
+  return lines;
+}
 
 double model_flops(const Recipe& recipe, const ModelConfig& c) {
   return flops_per_token({.parameters = parameter_count(c),
@@ -50,6 +69,7 @@ std::string plan_report(const Recipe& recipe, const ModelConfig& config, const J
                         const Machine& machine) {
   const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
   std::string text = describe(config) + "\n";
+  for (const std::string& line : float8_lines(recipe)) text += line + "\n";
   text += fmt::format("FLOPs/token      {:.4g}\n", model_flops(recipe, config));
   text += fmt::format("memory           {}  one arena\n", bytes_text(device.arena_bytes));
   text += fmt::format("  persistent       {}\n", bytes_text(device.persistent_bytes)) +
@@ -96,6 +116,7 @@ std::string plan_json(const Recipe& recipe, const ModelConfig& config, const Job
                                               {"flops", sum.flops},
                                               {"predicted_seconds", sum.seconds}};
   }
+  if (recipe.model.uses_float8()) plan["linear_layers"] = float8_json(recipe);
   return plan.dump(2) + "\n";
 }
 

@@ -82,6 +82,7 @@ class Trainer {
     machine_ = std::make_unique<Machine>(machine_of(device_request(recipe)));
     shape_ = training_shape(recipe, mesh_);
     global_batch_ = shape_.sequences * shape_.micro_batches * mesh_.size(Axis::dp);
+    for (const std::string& line : float8_lines(recipe)) spdlog::info("{}", line);
   }
 
   Exit dry_run() {

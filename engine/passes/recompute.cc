@@ -59,6 +59,23 @@ class Activations {
 
 using KeptSet = std::set<ValueId>;
 
+/// The operand, if there is one, by which an operation tells the largest magnitude it saw: four bytes, which
+/// are always kept (rule E4b).
+Out* amax_of(Op& op) {
+  return std::visit(
+      [](auto& o) -> Out* {
+        if constexpr (requires { o.amax; })
+          if constexpr (std::is_same_v<std::remove_reference_t<decltype(o.amax)>, Out>)
+            return o.amax ? &o.amax : nullptr;
+        return nullptr;
+      },
+      op);
+}
+ValueId amax_value(Op op) {
+  const Out* const amax = amax_of(op);
+  return amax == nullptr ? kNoValue : amax->value;
+}
+
 /// A norm whose input sum is at hand needs neither of the addends.
 void start_from_sum(RmsNorm& norm) {
   static_cast<Operand&>(norm.x) = norm.sum;
@@ -112,6 +129,7 @@ class Cloner {
       redirect(node, [&](ValueId id) { return replacement(id); });
       result.push_back(std::move(node));
     }
+    drop_unread(result);
     p_.segment("backward").nodes = std::move(result);
   }
 
@@ -123,6 +141,24 @@ class Cloner {
       if (cloned_.insert(index).second) result.push_back(clone(a_.forward()[index]));
   }
 
+  /// A matrix quantized again is often read in one orientation only.
+  void drop_unread(std::vector<Node>& nodes) const {
+    std::set<ValueId> read;
+    for (const Node& node : nodes)
+      for_each_operand(node.op, [&](const Operand& o, Access access, std::string_view) {
+        if (reads(access)) read.insert(o.value);
+      });
+    for (Node& node : nodes) {
+      auto* quantize = std::get_if<Quantize>(&node.op);
+      if (quantize == nullptr || node.tag.phase != Phase::recompute) continue;
+      for (Out* y : {&quantize->y, &quantize->y_transposed})
+        if (!read.contains(y->value)) *y = {};
+      if (quantize->amax) continue;
+      if (!quantize->y) quantize->scale = {};
+      if (!quantize->y_transposed) quantize->scale_transposed = {};
+    }
+  }
+
   Node clone(const Node& node) {
     Node copy = node;
     copy.id = p_.next_node++;
@@ -131,6 +167,7 @@ class Cloner {
     if (auto* norm = std::get_if<RmsNorm>(&copy.op);
         norm != nullptr && norm->sum && kept_.contains(p_.base_of(norm->sum.value)))
       start_from_sum(*norm);
+    if (Out* const amax = amax_of(copy.op); amax != nullptr) *amax = {};
     for_each_operand(copy.op, [&](Operand& o, Access access, std::string_view) {
       TITAN_CHECK(access != Access::state && access != Access::accumulate, "recompute must not clone {}",
                   name_of(node.op));
@@ -185,7 +222,8 @@ std::vector<Group> groups_of(const Program& p, const Activations& a, int layer) 
     const auto* norm = std::get_if<RmsNorm>(&node.op);
     for_each_operand(node.op, [&](const Operand& o, Access access, std::string_view) {
       const ValueId base = p.base_of(o.value);
-      if (!writes(access) || !a.read().contains(base) || a.pinned(base)) return;
+      if (!writes(access) || !a.read().contains(base) || a.pinned(base) || o.value == amax_value(node.op))
+        return;
       Group& group = norm != nullptr && o.value == norm->sum.value ? sum : main;
       group.bases.push_back(base);
       group.bytes += p.value(base).bytes();
@@ -199,7 +237,7 @@ std::vector<Group> groups_of(const Program& p, const Activations& a, int layer) 
 }
 
 struct Option {
-  std::uint32_t kept = 0;  ///< bit i: group i
+  std::uint64_t kept = 0;  ///< bit i: group i
   std::int64_t bytes = 0;
   double seconds = 0;
 };
@@ -210,6 +248,8 @@ class Policy {
     for (const Node& node : a_.forward()) layers_ = std::max(layers_, node.tag.layer + 1);
     for (const ValueId base : a_.read())
       if (a_.pinned(base)) kept_.insert(base);
+    for (const Node& node : a_.forward())
+      if (const ValueId amax = amax_value(node.op); amax != kNoValue) kept_.insert(p_.base_of(amax));
     for (int layer = 0; layer < layers_; ++layer) groups_.push_back(groups_of(p_, a_, layer));
   }
 
@@ -231,14 +271,14 @@ class Policy {
  private:
   void keep(const Group& group) { kept_.insert(group.bases.begin(), group.bases.end()); }
 
-  void keep(int layer, std::uint32_t choice) {
+  void keep(int layer, std::uint64_t choice) {
     const std::vector<Group>& groups = groups_[static_cast<std::size_t>(layer)];
     for (std::size_t g = 0; g < groups.size(); ++g)
       if (choice >> g & 1u) keep(groups[g]);
   }
 
   /// Predicted seconds to compute again what `choice` does not keep of a layer.
-  double seconds(int layer, std::uint32_t choice) const {
+  double seconds(int layer, std::uint64_t choice) const {
     const std::vector<Group>& groups = groups_[static_cast<std::size_t>(layer)];
     KeptSet kept = kept_;
     for (std::size_t g = 0; g < groups.size(); ++g)
@@ -259,8 +299,9 @@ class Policy {
       if (groups[g].bytes == 0) continue;
       const std::size_t without = options.size();
       for (std::size_t i = 0; i < without; ++i)
-        options.push_back(
-            {.kept = options[i].kept | 1u << g, .bytes = options[i].bytes + groups[g].bytes, .seconds = 0});
+        options.push_back({.kept = options[i].kept | std::uint64_t{1} << g,
+                           .bytes = options[i].bytes + groups[g].bytes,
+                           .seconds = 0});
     }
     for (Option& option : options) option.seconds = seconds(layer, option.kept);
     std::sort(options.begin(), options.end(), [](const Option& a, const Option& b) {

@@ -3,8 +3,8 @@
 //
 // The pass clones forward nodes into the backward segment, just before the first backward node that needs
 // their result. Clones run the same kernels on the same inputs, so the losses are the same bits in every
-// mode. Nodes that update state or accumulate are never cloned. What a block receives from the block before
-// it is always kept.
+// mode. Nodes that update state or accumulate are never cloned, and what Amax finds is always kept. What a
+// block receives from the block before it is always kept.
 #pragma once
 
 #include <string>

@@ -117,6 +117,8 @@ class Relations {
     if (f.precompute_float8_dynamic_scale_for_fsdp && !f.enable_fsdp_float8_all_gather)
       blame("quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp",
             "it needs enable_fsdp_float8_all_gather = true");
+    if (r_.model.uses_float8() && r_.training.mixed_precision_param != "bfloat16")
+      blame("model.converters", "Float8 needs training.mixed_precision_param = \"bfloat16\"");
   }
 
   const Recipe& r_;
@@ -126,7 +128,20 @@ class Relations {
 bool is_supported(const Key& key, const Recipe& recipe) {
   if (key.support.kind != Support::default_only) return true;
   const Value value = key.get(recipe);
-  return value == default_value(key) || (!key.support.also.empty() && to_text(value) == key.support.also);
+  const std::vector<std::string> also = split(key.support.also, '|');
+  return value == default_value(key) || std::find(also.begin(), also.end(), to_text(value)) != also.end();
+}
+
+/// TorchTitan has one filter that is no part of a name.
+bool filters_by_size(const Recipe& recipe) {
+  const auto& filters = recipe.quantize.linear.float8.filter_fqns;
+  return recipe.model.uses_float8() &&
+         std::find(filters.begin(), filters.end(), "auto_filter_small_kn") != filters.end();
+}
+
+/// Whether a recipe without the converter sets one of its keys.
+bool is_idle(const Key& key, const Recipe& recipe) {
+  return key.section() == "quantize.linear.float8" && !recipe.model.uses_float8();
 }
 
 }  // namespace
@@ -161,6 +176,9 @@ void check_supported(const Recipe& recipe) {
     lines.push_back(
         fmt::format("{} = {} is not supported: {}", key.path, to_text(key.get(recipe)), key.support.reason));
   }
+  if (filters_by_size(recipe))
+    lines.push_back(
+        "quantize.linear.float8.filter_fqns: auto_filter_small_kn is not supported: name the layers");
   if (!lines.empty()) throw UsageError(join_errors(lines));
 }
 
@@ -168,9 +186,10 @@ std::vector<std::string> notes(const Recipe& recipe) {
   std::vector<std::string> lines;
   for (const Key& key : keys()) {
     const Value value = key.get(recipe);
-    if (key.support.kind == Support::no_effect && value != default_value(key))
+    const bool idle = is_idle(key, recipe);
+    if ((key.support.kind == Support::no_effect || idle) && value != default_value(key))
       lines.push_back(fmt::format("{} = {} is accepted, has no effect: {}", key.path, to_text(value),
-                                  key.support.reason));
+                                  idle ? "model.converters does not name float8" : key.support.reason));
   }
   return lines;
 }

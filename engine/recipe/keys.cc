@@ -36,7 +36,6 @@ constexpr Support kNoPipelineYet = default_only("the run has one pipeline stage"
 constexpr Support kNoExperts = default_only("Llama 3 has no experts", "1");
 constexpr Support kNoExpertsHere = no_effect("Llama 3 has no experts");
 constexpr Support kNoWarmUp = no_effect("titan's profiler only reads the clock and needs no warming up");
-constexpr Support kOnlyFloat8 = no_effect("Float8 is not implemented yet");
 constexpr Support kOnlyMx = no_effect("MX formats are not implemented");
 constexpr Support kNoTorchFt =
     default_only("titan has no torchft; a stopped run resumes from its checkpoint");
@@ -80,8 +79,8 @@ constexpr Key kKeys[] = {
     {KEY(model.flavor), "preset of the family, or custom: shapes from the keys below", non_empty()},
     {KEY(model.hf_assets_path), "Hugging Face folder with the tokenizer (and weights)"},
     {KEY(model.tokenizer), "byte, or a tokenizer.json; empty: the one in hf_assets_path"},
-    {KEY(model.converters), "low-precision converters, such as float8", anything(),
-     default_only("low precision is not implemented yet: train in training.mixed_precision_param")},
+    {KEY(model.converters), "float8 (or quantize.linear.float8): multiply linear layers in 8 bits",
+     anything(), default_only("Float8 is the one converter", "[\"float8\"]|[\"quantize.linear.float8\"]")},
     {KEY(model.print_after_conversion), "print the model once converted", anything(),
      no_effect("`titan plan --dump` prints the program")},
     {KEY(model.dim), "width of the residual stream", at_least(1)},
@@ -243,14 +242,15 @@ constexpr Key kKeys[] = {
     {KEY(compile.backend), "torch.compile's backend", anything(), kNoCompiler},
 
     {KEY(quantize.linear.float8.enable_fsdp_float8_all_gather), "gather parameters in float8", anything(),
-     kOnlyFloat8},
+     kOneRank},
     {KEY(quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp), "one reduction for all scales",
-     anything(), kOnlyFloat8},
+     anything(), kOneRank},
     {KEY(quantize.linear.float8.recipe_name), "what shares a scale; none: tensorwise",
-     one_of("tensorwise|rowwise|rowwise_with_gw_hp"), kOnlyFloat8},
-    {KEY(quantize.linear.float8.filter_fqns), "layers left as they are, by part of their name", anything(),
-     kOnlyFloat8},
-    {KEY(quantize.linear.float8.emulate), "float8 numbers without float8 hardware", anything(), kOnlyFloat8},
+     one_of("tensorwise|rowwise|rowwise_with_gw_hp")},
+    {KEY(quantize.linear.float8.filter_fqns),
+     "layers left as they are, by part of their Hugging Face or TorchTitan name"},
+    {KEY(quantize.linear.float8.emulate), "float8 numbers without float8 hardware", anything(),
+     no_effect("a CPU always emulates: it rounds to 8 bits and multiplies the same values")},
     {KEY(quantize.linear.mx.mxfp8_dim1_cast_kernel_choice), "cast kernel", one_of("triton|cuda|torch"),
      kOnlyMx},
     {KEY(quantize.linear.mx.recipe_name), "MX recipe", anything(), kOnlyMx},

@@ -13,7 +13,7 @@ namespace titan {
 struct Support {
   enum Kind { works, no_effect, default_only } kind = works;
   std::string_view reason = "";  // why there is no effect, or what to use instead
-  std::string_view also = "";    // default_only: one more value that asks for nothing new
+  std::string_view also = "";    // default_only: other values that work, as TOML, with | between them
 };
 
 struct Key {

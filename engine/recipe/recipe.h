@@ -4,6 +4,7 @@
 // table of keys.cc; parsing, overrides, help and documentation all read that table.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -73,6 +74,13 @@ struct Recipe {
     Optional<int64_t> rope_original_length;
     Optional<double> norm_eps;
     Optional<bool> tie_embeddings;
+
+    /// TorchTitan's recipes say "float8", its code "quantize.linear.float8".
+    bool uses_float8() const {
+      return std::any_of(converters.begin(), converters.end(), [](const std::string& name) {
+        return name == "float8" || name == "quantize.linear.float8";
+      });
+    }
   } model;
 
   struct Optimizer {

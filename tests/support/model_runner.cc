@@ -44,6 +44,11 @@ ModelRunner::ModelRunner(const ModelConfig& config, const StepShape& shape, cons
   const Machine machine = cpu_machine("avx2", 2, 1e11, 1e11, 2e10, std::int64_t{1} << 34);
   Program p = build_train_program(config, shape, Mesh());
   verify(p);
+  if (options.float8) {
+    const std::vector<Float8Linear> linears = plan_float8(p, *options.float8);
+    p = quantize(std::move(p), linears, *options.float8);
+    verify(p);
+  }
   p = recompute(std::move(p), options.recompute, machine);
   verify(p);
   if (options.offload_activations) p = offload_activations(std::move(p), *options.offload_activations);

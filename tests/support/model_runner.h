@@ -12,6 +12,7 @@
 #include "engine/executor/executor.h"
 #include "engine/model/llama.h"
 #include "engine/passes/offload_activations.h"
+#include "engine/passes/quantize.h"
 #include "engine/passes/recompute.h"
 #include "engine/program/job.h"
 #include "parallelism/passes/shard_parameters.h"
@@ -19,6 +20,7 @@
 namespace titan::test {
 
 struct RunnerOptions {
+  std::optional<Float8Recipe> float8 = std::nullopt;
   RecomputePolicy recompute = {};
   Residency residency = Residency::per_step;
   bool optimizer = true;  ///< without it gradients stay readable

@@ -134,6 +134,28 @@ TEST_CASE("a run of a mixture resumes bit for bit, and tells a changed one") {
   CHECK_THAT(run_titan(small_run(whole.path(), {"--training.dataset_mix=a=1"})).err, Contains("both set"));
 }
 
+TEST_CASE("Float8 trains, resumes to the same bits, and says what it quantizes") {
+  const TempDir plain, whole, parts;
+  const std::vector<std::string> float8{"--model.converters=float8",
+                                        "--quantize.linear.float8.filter_fqns=layers.1.attention.wo"};
+  REQUIRE(run_titan(small_run(plain.path())).exit == 0);
+  const Run run = run_titan(small_run(whole.path(), float8));
+  INFO(run.err);
+  REQUIRE(run.exit == 0);
+  CHECK_THAT(run.err, Contains("Float8 training, tensorwise") &&
+                          Contains("layers 0-1 self_attn.q_proj|k_proj|v_proj: float8") &&
+                          Contains("layers 1 self_attn.o_proj: bfloat16, filter_fqns has") &&
+                          Contains("lm_head: bfloat16, 258 x 32 is not divisible by 16"));
+  CHECK(losses(whole.path()) != losses(plain.path()));
+  CHECK(losses(whole.path()).at(12) == Approx(losses(plain.path()).at(12)).epsilon(0.03));
+
+  const std::vector<std::string> long_name{"--model.converters=quantize.linear.float8", float8[1],
+                                           "--lr_scheduler.total_steps=12"};
+  REQUIRE(run_titan(small_run(parts.path(), with(long_name, {"--training.steps=7"}))).exit == 0);
+  REQUIRE(run_titan(small_run(parts.path(), long_name)).exit == 0);
+  CHECK(losses(parts.path()) == losses(whole.path()));
+}
+
 TEST_CASE("what is excluded from loading starts over") {
   const TempDir folder;
   REQUIRE(run_titan(small_run(folder.path(), {"--training.steps=6"})).exit == 0);

@@ -30,12 +30,12 @@ TEST_CASE("validate checks a recipe changed in code, without places") {
 
 TEST_CASE("what titan does not have parses, and check_supported lists it with what to use instead") {
   const Recipe recipe =
-      with({"--parallelism.tensor_parallel_degree=8", "--model.converters=float8", "--metrics.enable_wandb"});
+      with({"--parallelism.tensor_parallel_degree=8", "--model.converters=mx", "--metrics.enable_wandb"});
   CHECK_THROWS_WITH(
       check_supported(recipe),
       Catch::StartsWith("3 errors in the recipe:\n") &&
           Catch::Contains("parallelism.tensor_parallel_degree = 8 is not supported: the run has one rank") &&
-          Catch::Contains("model.converters = [\"float8\"] is not supported") &&
+          Catch::Contains("model.converters = [\"mx\"] is not supported: Float8 is the one converter") &&
           Catch::Contains("metrics.enable_wandb = true is not supported: use metrics.enable_tensorboard"));
   CHECK_THROWS_AS(check_supported(recipe), UsageError);
 }
@@ -53,6 +53,33 @@ TEST_CASE("a key without effect is noted once, when it differs from its default"
         Strings{
             "training.gc_freq = 10 is accepted, has no effect: titan has no garbage collector",
             "compile.enable = true is accepted, has no effect: titan always compiles the whole step itself"});
+}
+
+TEST_CASE("Float8 goes by both names that TorchTitan has for it") {
+  CHECK_FALSE(Recipe().model.uses_float8());
+  for (const char* name : {"float8", "quantize.linear.float8"}) {
+    const Recipe recipe = with({std::string("--model.converters=") + name});
+    CHECK(recipe.model.uses_float8());
+    CHECK_NOTHROW(check_supported(recipe));
+  }
+  CHECK_THROWS_WITH(with({"--model.converters=float8", "--training.mixed_precision_param=float32"}),
+                    Catch::Contains("Float8 needs training.mixed_precision_param = \"bfloat16\""));
+  CHECK_THROWS_WITH(check_supported(with({"--model.converters=float8",
+                                          "--quantize.linear.float8.filter_fqns=auto_filter_small_kn"})),
+                    Catch::Contains("auto_filter_small_kn is not supported: name the layers"));
+}
+
+TEST_CASE("Float8 keys have an effect with the converter, and are noted without it") {
+  const Strings keys{"--quantize.linear.float8.filter_fqns=output",
+                     "--quantize.linear.float8.recipe_name=tensorwise",
+                     "--quantize.linear.float8.enable_fsdp_float8_all_gather"};
+  const Strings idle = notes(with(keys));
+  REQUIRE(idle.size() == 3);
+  for (const std::string& line : idle)
+    CHECK_THAT(line, Catch::Contains("has no effect: model.converters does not name float8"));
+  const Strings live = notes(with({keys[0], keys[1], keys[2], "--model.converters=float8"}));
+  REQUIRE(live.size() == 1);
+  CHECK_THAT(live[0], Catch::Contains("the run has one rank"));
 }
 
 TEST_CASE("what would be loaded without checkpoints is a warning") {

@@ -26,12 +26,9 @@ const std::vector<RecomputePolicy> kPolicies{
     {.mode = Mode::memory_budget, .budget = 1},
 };
 
-std::vector<float> losses(const RecomputePolicy& policy, DType compute, Residency residency,
-                          int micro_batches) {
-  const ModelConfig config = tiny_config();
-  const StepShape shape{
-      .sequences = 2, .seq_len = 19, .micro_batches = micro_batches, .compute = compute, .loss_chunk = 16};
-  ModelRunner runner(config, shape, {.recompute = policy, .residency = residency});
+std::vector<float> losses(const ModelConfig& config, const StepShape& shape, const RunnerOptions& options) {
+  const int micro_batches = shape.micro_batches;
+  ModelRunner runner(config, shape, options);
   std::vector<float> result;
   for (int s = 0; s < 4; ++s) {
     const auto tokens =
@@ -70,14 +67,56 @@ double predicted_seconds(const Program& program) {
 TEST_CASE("losses and gradient norms are the same bits in every mode, dtype, residency and accumulation") {
   const DType compute = GENERATE(DType::f32, DType::bf16);
   const int micro_batches = GENERATE(1, 2);
-  const std::vector<float> expected =
-      losses({.mode = Mode::none}, compute, Residency::per_step, micro_batches);
+  const StepShape shape{
+      .sequences = 2, .seq_len = 19, .micro_batches = micro_batches, .compute = compute, .loss_chunk = 16};
+  const ModelConfig config = tiny_config();
+  const std::vector<float> expected = losses(config, shape, {.recompute = {.mode = Mode::none}});
   CHECK(expected[0] == Approx(std::log(101.0) + 0.5).margin(0.7));
   for (const RecomputePolicy& policy : kPolicies)
     for (const Residency residency : {Residency::per_step, Residency::per_use}) {
       INFO("mode " << static_cast<int>(policy.mode) << " budget " << policy.budget << " residency "
                    << static_cast<int>(residency));
-      CHECK(losses(policy, compute, residency, micro_batches) == expected);
+      CHECK(losses(config, shape, {.recompute = policy, .residency = residency}) == expected);
+    }
+}
+
+TEST_CASE("so they are with Float8, and however long 8-bit weights live") {
+  const auto scaling =
+      GENERATE(Float8Scaling::tensorwise, Float8Scaling::rowwise, Float8Scaling::rowwise_with_gw_hp);
+  const bool split = GENERATE(false, true);
+  Float8Recipe float8{.scaling = scaling};
+  if (split) float8.filters = {"k_proj", "feed_forward.w3", "layers.1.attention.wo"};
+  ModelConfig config = tiny_config();
+  config.vocab_size = 112;
+  const StepShape shape{.sequences = 2, .seq_len = 16, .micro_batches = 2, .loss_chunk = 16};
+  const std::vector<float> expected =
+      losses(config, shape, {.float8 = float8, .recompute = {.mode = Mode::none}});
+  CHECK(expected[0] == Approx(std::log(112.0) + 0.5).margin(0.7));
+  for (const RecomputePolicy& policy : kPolicies) {
+    INFO(to_string(scaling) << " mode " << static_cast<int>(policy.mode) << " budget " << policy.budget);
+    float8.weights_per_use = false;
+    CHECK(losses(config, shape, {.float8 = float8, .recompute = policy}) == expected);
+    float8.weights_per_use = true;
+    if (policy.mode != Mode::memory_budget)
+      CHECK(losses(config, shape, {.float8 = float8, .recompute = policy, .residency = Residency::per_use}) ==
+            expected);
+  }
+}
+
+TEST_CASE("the largest magnitudes are found once, and 8-bit activations may be kept instead of bf16 ones") {
+  ModelConfig config = tiny_config();
+  config.vocab_size = 112;
+  const StepShape shape{.sequences = 2, .seq_len = 16};
+  const Float8Recipe float8{};
+  const Program whole = build_train_program(config, shape, Mesh());
+  const Program quantized = quantize(whole, plan_float8(whole, float8), float8);
+  CHECK(saved_activation_bytes(quantized) < saved_activation_bytes(whole));
+  for (const RecomputePolicy& policy : kPolicies)
+    for (const Node& node : recompute(quantized, policy, kMachine).segment("backward").nodes) {
+      if (node.tag.phase != Phase::recompute) continue;
+      for_each_operand(node.op, [&](const Operand&, Access access, std::string_view name) {
+        CHECK_FALSE((writes(access) && name == "amax"));
+      });
     }
 }
 
