@@ -71,6 +71,45 @@ TEST_CASE("lanes wait for each other: a chain through four lanes, many times") {
   }
 }
 
+TEST_CASE("what runs on the host keeps its lane's order and waits, with and without a thread of its own") {
+  const bool host_thread = GENERATE(false, true);
+  const auto backend = make_cpu_backend({.threads = 1, .host_thread = host_thread});
+  constexpr std::int64_t kN = 1000;
+  constexpr int kHost = 7, kCopies = 3, kRounds = 40;
+  CommandList list(values(*backend, 3, kN));
+  list.add(0, fill(0, kN, 1));
+  Wait last = list.add(0, fill(1, kN, 0));
+  for (int i = 0; i < kRounds; ++i) {
+    last = list.add(kHost, add(0, 1, 2, kN), {last});    // 2 = 1 + what was there
+    last = list.add(kCopies, add(2, 2, 1, kN), {last});  // doubled by another lane
+    last = list.add(0, add(0, 1, 1, kN), {last});
+    if (i % 10 == 9) last = list.add(0, fill(1, kN, 0), {last});
+  }
+  for (Command& command : list.mutable_commands()) command.on_host = command.lane == kHost;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    backend->execute(list.commands(), nullptr, {});
+    float expected = 0, host = 0;
+    for (int i = 0; i < 10; ++i) {
+      host = expected + 1;
+      expected = 2 * host + 1;
+    }
+    CHECK(first(list.commands()[0].binding.addresses[2]) == host);
+  }
+}
+
+TEST_CASE("an error on the host cancels the others, with and without a thread of its own") {
+  const bool host_thread = GENERATE(false, true);
+  const auto backend = make_cpu_backend({.threads = 1, .host_thread = host_thread});
+  CommandList list(values(*backend, 3, 4));
+  const Wait start = list.add(0, fill(0, 4, 1));
+  const Wait failed = list.add(7, broken(), {start});
+  list.add(3, fill(2, 4, 5), {failed});
+  list.add(0, fill(1, 4, 5), {{3, 1}});
+  list.mutable_commands()[1].on_host = true;
+  CHECK_THROWS_AS(backend->execute(list.commands(), nullptr, {}), CommandError);
+  CHECK(first(list.commands()[0].binding.addresses[1]) == 0);
+}
+
 TEST_CASE("lanes fan out and join") {
   const auto backend = make_cpu_backend({.threads = 2});
   constexpr std::int64_t kN = 100000;
