@@ -28,9 +28,8 @@ std::string less_memory(const Job& job, bool gpu) {
     text += ", or training.enable_cpu_offload = true or activation_offload.enable = true";
   if (!gpu && host.arena_bytes > staging)
     text +=
-        ", or training.enable_cpu_offload = false and activation_offload.enable = false: to a CPU host "
-        "memory "
-        "is the same memory";
+        ", or training.enable_cpu_offload = false and activation_offload.enable = false: "
+        "to a CPU host memory is the same memory";
   return text;
 }
 
