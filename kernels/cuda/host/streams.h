@@ -1,6 +1,11 @@
-// Streams of the host's CUDA runtime. Nothing that is put into a stream runs before somebody waits for it,
-// and streams run against each other in the most unfavourable order that their events allow: a missing wait
-// shows.
+// Streams of the host's CUDA runtime. Nothing that is put into a stream runs before somebody waits, and
+// streams run against each other in the most unfavourable order that their events allow: a missing wait
+// shows. A query that answers cudaErrorNotReady runs one operation, so that polling ends. A graph runs as one
+// operation of its stream, its nodes in an order that their edges allow.
+//
+// Where CUDA leaves something open, this is the least that it promises: cudaMemcpy from pageable memory and
+// cudaMemset return before the device memory is written, and destroying a stream or an event waits for
+// nothing.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,8 @@ class CudaRunner final : public Runner {
   }
   void free(std::byte* p) override { cudaFree(p); }
   void upload(const std::byte* from, std::byte* to, std::size_t bytes) override {
-    TITAN_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+    TITAN_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_));
+    TITAN_CUDA(cudaStreamSynchronize(stream_));
   }
   void download(const std::byte* from, std::byte* to, std::size_t bytes) override {
     TITAN_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
