@@ -2,6 +2,7 @@
 #include "kernels/cuda/base/check.h"
 #include "kernels/cuda/base/run.h"
 #include "kernels/cuda/gemm/gemm_engine.h"
+#include "kernels/op/float8_rules.h"
 
 namespace titan::cuda {
 namespace {
@@ -15,8 +16,18 @@ void check(const Gemm& op) {
   TITAN_CHECK_EQ(a_rows, op.c.rows);
   TITAN_CHECK_EQ(op.transpose_b ? op.b.cols : op.b.rows, k);
   TITAN_CHECK_EQ(op.transpose_b ? op.b.rows : op.b.cols, op.c.cols);
+  if (is_float8(op.a.dtype) || is_float8(op.b.dtype)) {
+    const std::string problem = float8_problem(op);
+    TITAN_CHECK(problem.empty(), "{}", problem);
+    return;
+  }
   TITAN_CHECK(op.a.dtype == op.b.dtype && (op.a.dtype == DType::f32 || op.a.dtype == DType::bf16));
   TITAN_CHECK(op.c.dtype == DType::f32 || (op.c.dtype == DType::bf16 && op.a.dtype == DType::bf16));
+}
+
+GemmScales scales_of(const Gemm& op) {
+  if (!op.scale_a) return GemmScales::none;
+  return op.scale_a.rows == 1 ? GemmScales::tensor : GemmScales::rows;
 }
 
 /// An empty sum.
@@ -42,7 +53,11 @@ void set_workspace(const Gemm& op, const Context& context, GemmKey& key, GemmDat
 
 void run(const Gemm& op, const Context& context) {
   check(op);
-  GemmData data{.a = context.data(op.a), .b = context.data(op.b), .c = context.data(op.c)};
+  GemmData data{.a = context.data(op.a),
+                .b = context.data(op.b),
+                .c = context.data(op.c),
+                .scale_a = context.data(op.scale_a),
+                .scale_b = context.data(op.scale_b)};
   GemmKey key{.m = op.c.rows,
               .n = op.c.cols,
               .k = op.transpose_a ? op.a.rows : op.a.cols,
@@ -57,7 +72,9 @@ void run(const Gemm& op, const Context& context) {
               .a_alignment = alignment_of(data.a),
               .b_alignment = alignment_of(data.b),
               .c_alignment = alignment_of(data.c),
-              .adds = op.c.accumulates && !context.overwrites(kIndexOfC)};
+              .adds = op.c.accumulates && !context.overwrites(kIndexOfC),
+              .scales = scales_of(op),
+              .fast_accumulation = op.fast_accumulation};
   if (key.m == 0 || key.n == 0) return;
   if (key.k == 0) return key.adds ? void() : set_zero(op.c, context);
   TITAN_CHECK(context.gemm != nullptr);

@@ -44,7 +44,7 @@ bool parse_name(std::string_view text, T last, T& x) {
   return false;
 }
 bool parse(std::string_view text, GemmScales& x) { return parse_name(text, GemmScales::rows, x); }
-bool parse(std::string_view text, DType& x) { return parse_name(text, DType::i64, x); }
+bool parse(std::string_view text, DType& x) { return parse_name(text, DType::f8e5m2, x); }
 
 }  // namespace
 

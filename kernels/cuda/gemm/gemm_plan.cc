@@ -25,6 +25,10 @@ cudaDataType_t type_of(DType dtype) {
       return CUDA_R_32F;
     case DType::bf16:
       return CUDA_R_16BF;
+    case DType::f8e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::f8e5m2:
+      return CUDA_R_8F_E5M2;
     default:
       TITAN_CHECK(false, "{} is not multiplied", to_string(dtype));
       return CUDA_R_32F;

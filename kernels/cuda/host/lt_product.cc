@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "kernels/base/bf16.h"
+#include "kernels/base/float8.h"
 
 namespace titan::cuda::host {
 namespace {
@@ -18,31 +17,15 @@ constexpr std::int64_t kTileCols = 4;
 constexpr std::int64_t kGroupCols = 64;  ///< of one turn of the parallel loop
 constexpr std::int64_t kFewFlops = 1 << 18;
 
-/// 1 sign bit, then exponent and fraction. Without infinity the last exponent holds numbers, but for NaN.
-float decode(unsigned bits, int fraction_bits, int bias, bool infinity) {
-  const unsigned magnitude = bits & 0x7fu, exponent = magnitude >> fraction_bits,
-                 fraction = magnitude & ((1u << fraction_bits) - 1);
-  const unsigned last = 0x7fu >> fraction_bits;
-  float x = 0;
-  if (exponent == 0)
-    x = std::ldexp(static_cast<float>(fraction), 1 - bias - fraction_bits);
-  else
-    x = std::ldexp(static_cast<float>(fraction + (1u << fraction_bits)),
-                   static_cast<int>(exponent) - bias - fraction_bits);
-  if (infinity && exponent == last)
-    x = fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
-  if (!infinity && magnitude == 0x7fu) x = std::numeric_limits<float>::quiet_NaN();
-  return (bits & 0x80u) != 0 ? -x : x;
-}
-
 using Table = std::array<float, 256>;
+template <class Float8>
+Table make_table() {
+  Table table;
+  for (unsigned bits = 0; bits < 256; ++bits) table[bits] = to_float(Float8{static_cast<std::uint8_t>(bits)});
+  return table;
+}
 const Table& values_of(cudaDataType type) {
-  static const auto make = [](int fraction_bits, int bias, bool infinity) {
-    Table table;
-    for (unsigned bits = 0; bits < 256; ++bits) table[bits] = decode(bits, fraction_bits, bias, infinity);
-    return table;
-  };
-  static const Table e4m3 = make(3, 7, false), e5m2 = make(2, 15, true);
+  static const Table e4m3 = make_table<f8e4m3>(), e5m2 = make_table<f8e5m2>();
   return type == CUDA_R_8F_E4M3 ? e4m3 : e5m2;
 }
 

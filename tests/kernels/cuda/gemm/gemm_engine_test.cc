@@ -268,6 +268,37 @@ TEST_CASE("a product that cuBLASLt does not take says which", "[gemm]") {
                     Contains("CUBLAS_STATUS_NOT_SUPPORTED") && Contains("m n k"));
 }
 
+TEST_CASE("8-bit products need factors of one kind and whole 16 bytes", "[gemm]") {
+  DeviceMemory memory(4096);
+  Gemm op;
+  op.a = {{0, DType::f8e4m3, 32, 16, 16}};
+  op.b = {{0, DType::f8e5m2, 16, 16, 16}};
+  op.c = {{0, DType::bf16, 32, 16, 16}};
+  op.transpose_b = true;
+  op.scale_a = op.scale_b = {{0, DType::f32, 1, 1, 1}};
+  GemmEngine engine;
+  const auto run_at = [&](int offset) {
+    std::byte* const address = memory.get() + offset;
+    const Binding binding{.addresses = &address, .overwrite = 0};
+    titan::cuda::run(op, Context{.binding = binding, .stream = nullptr, .device = {}, .gemm = &engine});
+  };
+  run_at(0);
+  CHECK(engine.table().algorithms.begin()->first.scales == GemmScales::tensor);
+  op.fast_accumulation = true;
+  run_at(0);
+  CHECK(engine.plans() == 2);
+  op.scale_a = {{0, DType::f32, 32, 1, 1}};
+  CHECK_THROWS_WITH(run_at(0), Contains("scales are neither"));
+  op.scale_b = {{0, DType::f32, 16, 1, 1}};
+  run_at(0);
+  CHECK(engine.plans() == 3);
+  CHECK_THROWS_WITH(run_at(8), Contains("CUBLAS_STATUS_NOT_SUPPORTED"));
+  op.b.dtype = DType::f8e4m3;
+  op.transpose_b = false;
+  CHECK_THROWS_WITH(run_at(0), Contains("transpose_b alone"));
+  TITAN_CUDA(cudaDeviceSynchronize());
+}
+
 TEST_CASE("two streams with workspaces of their own do not meet", "[gemm]") {
   Fixture one, two;
   GemmEngine engine;

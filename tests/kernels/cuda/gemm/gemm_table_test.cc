@@ -40,6 +40,8 @@ std::vector<GemmKey> variants() {
       [](GemmKey& key) { ++key.n; },
       [](GemmKey& key) { ++key.k; },
       [](GemmKey& key) { key.a = DType::f32; },
+      [](GemmKey& key) { key.a = DType::f8e4m3; },
+      [](GemmKey& key) { key.a = DType::f8e5m2; },
       [](GemmKey& key) { key.b = DType::f32; },
       [](GemmKey& key) { key.c = DType::bf16; },
       [](GemmKey& key) { key.transpose_a = true; },
