@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) general_key_gradients(Ba
 
   for (int chunk = 0; chunk < q_tiles; chunk += kChunkTiles) {
     const int met = list_tiles(list, chunk, q_tiles, [&](int tile) {
-      return visible(query_range<kTile>(p, q_row + tile * kTile, p.q_length - tile * kTile), keys);
+      return visible(query_range<kTile>(p, q_row + tile * kTile, p.q_length - tile * kTile), keys, false);
     });
     for (int i = 0; i < met * p.group; ++i) {
       const int first = list[i % met].tile * kTile, head = place.head * p.group + i / met;
@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) general_query_gradient(B
 
   for (int chunk = 0; chunk < k_tiles; chunk += kChunkTiles) {
     const int met = list_tiles(list, chunk, k_tiles, [&](int tile) {
-      return visible(queries,
-                     range_of(p.k_position + k_row + tile * kTile, p.k_length - tile * kTile, kTile));
+      return visible(queries, range_of(p.k_position + k_row + tile * kTile, p.k_length - tile * kTile, kTile),
+                     false);
     });
     for (int i = 0; i < met; ++i) {
       const int first = list[i].tile * kTile;

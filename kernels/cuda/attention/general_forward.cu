@@ -76,7 +76,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) general_forward(ForwardP
   const int k_tiles = (keys + kTile - 1) / kTile;
   for (int chunk = 0; chunk < k_tiles; chunk += kChunkTiles) {
     const int met = list_tiles(list, chunk, k_tiles, [&](int tile) {
-      return visible(queries, range_of(p.k_position + k_row + tile * kTile, keys - tile * kTile, kTile));
+      return visible(queries, range_of(p.k_position + k_row + tile * kTile, keys - tile * kTile, kTile),
+                     false);
     });
     for (int i = 0; i < met; ++i) {
       const int first = list[i].tile * kTile, count = keys - first;

@@ -8,4 +8,8 @@ namespace titan::cuda {
 void attention_general(const ForwardProblem& problem, cudaStream_t stream);
 void attention_general(const BackwardProblem& problem, cudaStream_t stream);
 
+/// bf16 operands of head_dim 64 or 128 whose rows, and results' rows, start at multiples of 16 bytes.
+void attention_on_tensor_cores(const ForwardProblem& problem, cudaStream_t stream);
+void attention_on_tensor_cores(const BackwardProblem& problem, cudaStream_t stream);
+
 }  // namespace titan::cuda

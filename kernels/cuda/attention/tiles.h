@@ -16,6 +16,10 @@
 
 namespace titan::cuda {
 
+#ifndef __CUDACC__
+using std::min;
+#endif
+
 constexpr int kAttentionThreads = 128;
 constexpr int kAttentionWarps = kAttentionThreads / kWarpSize;
 /// Tiles that are looked at together; they make one list.
@@ -69,10 +73,11 @@ struct QueryRange {
 /// Of the pairs of two tiles.
 enum class Visible { none, some, all };
 
-/// May say `some` for none or all of them.
-__device__ __forceinline__ Visible visible(const QueryRange& queries, const Range& keys) {
+/// May say `some` for none or all of them. `all_keys`: the tile has no rows behind the last key.
+__device__ __forceinline__ Visible visible(const QueryRange& queries, const Range& keys, bool all_keys) {
   if (keys.high < queries.doc_start.low || keys.low > queries.position.high) return Visible::none;
-  if (keys.low >= queries.doc_start.high && keys.high <= queries.position.low) return Visible::all;
+  if (all_keys && keys.low >= queries.doc_start.high && keys.high <= queries.position.low)
+    return Visible::all;
   return Visible::some;
 }
 
