@@ -35,7 +35,8 @@ struct Thread {
 
 std::string place(const Site& site) { return fmt::format("{}:{}", site.file_name(), site.line()); }
 bool same(const Site& a, const Site& b) {
-  return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+  return a.line() == b.line() && a.column() == b.column() &&
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 /// Shared memory starts as NaN in every float format.
@@ -64,6 +65,8 @@ class Block {
     current().fiber.yield();
   }
   bool all_have_come() const;
+  /// Of the current thread's warp: the lanes that wait in a collective.
+  std::uint32_t& waiting() { return waiting_[static_cast<std::size_t>(current_ / kWarp)]; }
   void* shared_array(std::size_t bytes, const Site& site);
   void* dynamic() { return dynamic_.get(); }
   [[noreturn]] void fail(const std::string& what) const {
@@ -80,6 +83,7 @@ class Block {
   int count_ = 0, current_ = 0;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::unique_ptr<FiberStack>> stacks_;
+  std::vector<std::uint32_t> waiting_;  ///< by warp
   std::vector<SharedArray> shared_;
   std::size_t static_bytes_ = 0, dynamic_bytes_ = 0;
   std::unique_ptr<std::byte[]> dynamic_;
@@ -103,6 +107,7 @@ void Block::start(FunctionRef<void()> kernel) {
     threads_.push_back(std::make_unique<Thread>());
     stacks_.push_back(std::make_unique<FiberStack>());
   }
+  waiting_.assign(static_cast<std::size_t>((count_ + kWarp - 1) / kWarp), 0);
   for (int i = 0; i < count_; ++i) {
     Thread& t = thread(i);
     const auto n = static_cast<unsigned>(i);
@@ -162,16 +167,15 @@ bool Block::release_barrier() {
   return first != nullptr;
 }
 
-/// The lanes that the current thread's collective is for wait in it as well.
+/// All lanes that the current thread's collective is for wait in it.
 bool Block::all_have_come() const {
   const Thread& own = thread(current_);
+  if (own.mask & ~waiting_[static_cast<std::size_t>(current_ / kWarp)]) return false;
   const int base = current_ / kWarp * kWarp;
   for (std::uint32_t left = own.mask; left != 0; left &= left - 1) {
     const int number = base + std::countr_zero(left);
-    if (number == current_) continue;
-    if (number >= count_) return false;
     const Thread& other = thread(number);
-    if (other.state != State::in_warp || other.mask != own.mask || !same(other.site, own.site)) return false;
+    if (other.mask != own.mask || !same(other.site, own.site)) return false;
   }
   return true;
 }
@@ -281,7 +285,9 @@ void collective(std::uint32_t mask, void* brought, FunctionRef<void(void* const*
   own.mask = mask;
   own.site = site;
   own.brought = brought;
+  b.waiting() |= 1u << (number - base);
   if (!b.all_have_come()) return b.wait(State::in_warp);
+  b.waiting() &= ~mask;
   void* lanes[kWarp] = {};
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
