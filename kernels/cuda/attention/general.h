@@ -1,5 +1,6 @@
 // What the general kernels share: f32 tiles of kTile rows in shared memory and products of them. 128 threads
-// are 8 × 16: thread (y, x) makes elements (y + 8·i, x + 16·j).
+// are 8 × 16: thread (y, x) makes elements (y + 8·i, x + 16·j). Kernels ask for two blocks a multiprocessor:
+// unasked, ptxas spills registers to fit more.
 #pragma once
 
 #include "kernels/cuda/attention/tiles.h"
