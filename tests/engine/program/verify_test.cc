@@ -6,6 +6,7 @@
 #include "engine/program/builder.h"
 #include "engine/program/edit.h"
 #include "kernels/base/error.h"
+#include "kernels/op/float8_rules.h"
 
 using namespace titan;
 
@@ -102,4 +103,39 @@ TEST_CASE("verify accepts values written by disjoint views and sums of one view"
   b.emit(Copy{.x = b.in(total), .y = b.out(b.value("y", DType::f32, 4, 6))});
   set_straight_timeline(b.program());
   CHECK_NOTHROW(verify(b.program()));
+}
+
+namespace {
+
+/// A product of 8-bit floats that is right, changed by `spoil`.
+std::string problem_of_float8_gemm(void (*spoil)(Gemm&)) {
+  const auto operand = [](ValueId id, DType dtype, std::int64_t rows, std::int64_t cols) {
+    return Operand{.value = id, .dtype = dtype, .rows = rows, .cols = cols, .pitch = cols};
+  };
+  Gemm op{.a = {operand(0, DType::f8e4m3, 32, 64)},
+          .b = {operand(1, DType::f8e5m2, 48, 64)},
+          .c = {operand(2, DType::bf16, 32, 48)},
+          .workspace = {},
+          .transpose_b = true,
+          .scale_a = {operand(3, DType::f32, 1, 1)},
+          .scale_b = {operand(4, DType::f32, 1, 1)}};
+  spoil(op);
+  return float8_problem(op);
+}
+
+}  // namespace
+
+TEST_CASE("8-bit products that Hopper lacks are refused everywhere") {
+  CHECK(problem_of_float8_gemm([](Gemm&) {}) == "");
+  CHECK(problem_of_float8_gemm([](Gemm& g) { g.a.dtype = DType::f8e5m2; }) == "both factors are e5m2");
+  CHECK_THAT(problem_of_float8_gemm([](Gemm& g) { g.a.dtype = DType::bf16; }), Catch::Contains("only one"));
+  CHECK_THAT(problem_of_float8_gemm([](Gemm& g) { g.transpose_b = false; }), Catch::Contains("transpose_b"));
+  CHECK_THAT(problem_of_float8_gemm([](Gemm& g) { g.transpose_a = true; }), Catch::Contains("transpose_b"));
+  CHECK_THAT(problem_of_float8_gemm([](Gemm& g) { g.scale_b.rows = 48; }), Catch::Contains("scales"));
+  CHECK_THAT(problem_of_float8_gemm([](Gemm& g) { g.scale_a = {}; }), Catch::Contains("scales"));
+  CHECK_THAT(problem_of_float8_gemm([](Gemm& g) { g.a.cols = g.a.pitch = 40; }),
+             Catch::Contains("is 40, not"));
+  CHECK_THAT(problem_of_float8_gemm([](Gemm& g) { g.c.rows = 33; }), Catch::Contains("is 33, not"));
+  CHECK_THAT(problem_of_float8_gemm([](Gemm& g) { g.c.dtype = DType::f8e4m3; }),
+             Catch::Contains("the product is f8e4m3"));
 }

@@ -56,6 +56,28 @@ TEST_CASE("time is the larger of arithmetic and traffic, and the launch") {
   CHECK(cost(copy, m).seconds == Approx(80000 / 1e10 + 1e-6));
 }
 
+TEST_CASE("8-bit floats cost a byte, and multiply at their own peak") {
+  Machine m = simple_machine();
+  CHECK(m.flops_f8 == m.flops_bf16);  // a CPU multiplies them as bf16
+  m.flops_f8 = 8e12;
+  Gemm op;
+  op.a = operand<In>(0, DType::f8e5m2, 4096, 4096);
+  op.b = operand<In>(1, DType::f8e4m3, 4096, 4096);
+  op.c = operand<Result>(2, DType::bf16, 4096, 4096);
+  op.transpose_b = true;
+  CHECK(cost(op, m).seconds == Approx(2.0 * 4096 * 4096 * 4096 / 8e12 + 1e-6));
+  CHECK(cost(op, m).bytes_read == 2 * 4096 * 4096);
+  Quantize quantize;
+  quantize.x = operand<In>(0, DType::bf16, 64, 32);
+  quantize.amax = operand<In>(1, DType::f32, 1, 1);
+  quantize.y = operand<Out>(2, DType::f8e4m3, 64, 32);
+  quantize.y_transposed = operand<Out>(3, DType::f8e4m3, 32, 64);
+  quantize.scale = operand<Out>(4, DType::f32, 1, 1);
+  CHECK(cost(quantize, m).bytes_read == 2 * 64 * 32 + 4);
+  CHECK(cost(quantize, m).bytes_written == 2 * 64 * 32 + 4);
+  CHECK(known_machine("h200")->flops_f8 == Approx(2 * known_machine("h200")->flops_bf16).epsilon(0.001));
+}
+
 TEST_CASE("attention counts the pairs that causality leaves") {
   CHECK(causal_pairs(4, 4) == 10);
   CHECK(causal_pairs(1, 9) == 9);
