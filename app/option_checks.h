@@ -42,7 +42,8 @@ inline void add_device_options(CLI::App& command, DeviceRequest& request) {
   command.add_option("--device", request.device, "auto (a GPU if one can be used), cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  command.add_option("--threads", request.threads, "CPU threads (0: all)")->check(integer_in(0, kMostThreads));
+  command.add_option("--threads", request.threads, "CPU threads (0: all)")
+      ->check(integer_in(0, kMostThreads));
 }
 
 }  // namespace titan

@@ -99,9 +99,10 @@ DeviceKind choose_device(const DeviceRequest& request) {
   std::string why_not;
   if (first_gpu(why_not) != nullptr) return DeviceKind::cuda;
   if (request.device == "cuda")
-    throw UserError(fmt::format("no GPU can be used: {}; `titan doctor` says more, and debug.device = \"cpu\" "
-                                "(--device cpu) runs on the processor",
-                                why_not));
+    throw UserError(
+        fmt::format("no GPU can be used: {}; `titan doctor` says more, and debug.device = \"cpu\" "
+                    "(--device cpu) runs on the processor",
+                    why_not));
   return DeviceKind::cpu;
 }
 

@@ -130,9 +130,9 @@ Generation generate(const TrainedModel& model, const std::string& prompt, const 
 Evaluation evaluate(const TrainedModel& model, const std::vector<std::string>& data, std::int64_t seq_len,
                     std::int64_t batch, DType compute, const DeviceRequest& device) {
   const std::int64_t length = seq_len > 0 ? seq_len : model.recipe.training.seq_len;
-  const PreparedData prepared =
-      prepare_data(data, *model.tokenizer,
-                   {.cache_dir = data_cache(model.recipe), .threads = std::max(1, device.threads), .progress = {}});
+  const PreparedData prepared = prepare_data(
+      data, *model.tokenizer,
+      {.cache_dir = data_cache(model.recipe), .threads = std::max(1, device.threads), .progress = {}});
   const TokenDataset dataset(prepared.shards, length, model.recipe.training.document_mask);
   const ValidationSet windows({{&dataset, dataset.all()}}, 0, 1, {.rows = batch}, -1);
   Session session(

@@ -84,8 +84,8 @@ void check_memory(const Job& job, const DeviceRequest& request) {
   throw UserError(fmt::format(
       "the run needs {:.2f} GiB of memory, the machine has {:.2f} GiB free ({:.2f} GiB change from step to "
       "step{}); {}",
-      gib(needed), gib(memory.available), gib(needed - persistent), gpu ? parts({&host}) : parts({&device, &host}),
-      less_memory(job, gpu)));
+      gib(needed), gib(memory.available), gib(needed - persistent),
+      gpu ? parts({&host}) : parts({&device, &host}), less_memory(job, gpu)));
 }
 
 Session::Session(Job job, const DeviceRequest& request) : job_(std::move(job)) {

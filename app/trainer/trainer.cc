@@ -325,7 +325,8 @@ class Trainer {
     m.clipped_steps_total = state_.clipped_steps;
     m.memory_bytes = session_->memory_bytes();
     if (machine_->memory_bytes > 0)
-      m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(machine_->memory_bytes);
+      m.memory_percent =
+          100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(machine_->memory_bytes);
     m.tps = window.tps;
     m.tflops = tflops(flops, window.tps);
     m.mfu = mfu(flops, window.tps, peak_flops(machine_->name));
@@ -364,7 +365,8 @@ class Trainer {
     m.loss = loss / static_cast<double>(std::max<std::int64_t>(1, tokens));
     m.memory_bytes = session_->memory_bytes();
     if (machine_->memory_bytes > 0)
-      m.memory_percent = 100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(machine_->memory_bytes);
+      m.memory_percent =
+          100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(machine_->memory_bytes);
     m.tps = static_cast<double>(tokens) / seconds;
     metrics_->log(m);
     meter_.exclude(seconds);

@@ -113,7 +113,8 @@ void Executor::read(int program, ValueId value, void* to, int instance) const {
   backend_.download(from, to, v.bytes());
 }
 
-void Executor::write_elements(int program, ValueId value, std::int64_t begin, std::span<const float> from) const {
+void Executor::write_elements(int program, ValueId value, std::int64_t begin,
+                              std::span<const float> from) const {
   backend_.upload(from.data(), address(program, value) + begin * size_of(DType::f32),
                   static_cast<std::int64_t>(from.size_bytes()));
 }

@@ -188,7 +188,8 @@ class GradientOffloader {
     for (Node& node : p_.segment("parameter_norms").nodes) {
       auto& sum = std::get<SquareSum>(node.op);
       if (bucket_of_.contains(p_.base_of(sum.x.value))) sum.x = operand<In>(p_, on_host(sum.x.value));
-      move_to_host(p_, p_.base_of(sum.sum.value));
+      for (const Operand& written : {Operand(sum.sum), Operand(sum.partial)})
+        move_to_host(p_, p_.base_of(written.value));
       node.lane = Lane::host;
     }
   }

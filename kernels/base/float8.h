@@ -8,7 +8,8 @@
 //
 // Conversion to 8 bits rounds to nearest, ties to even, and saturates: larger values and infinities become
 // the largest finite one of their sign; NaN becomes 0x7f. Conversion from 8 bits is exact, in bf16 too.
-// constexpr, so that nvcc compiles them for the device too. Nothing here makes subnormal f32, so flushing them changes nothing.
+// constexpr, so that nvcc compiles them for the device too. Nothing here makes subnormal f32, so flushing
+// them changes nothing.
 #pragma once
 
 #include <bit>

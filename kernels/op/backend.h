@@ -61,8 +61,9 @@ class Backend {
   /// One block of zeroed memory, touched in parallel, freed with the backend. Throws UserError when there is
   /// not enough.
   virtual std::byte* allocate(Space space, std::int64_t bytes) = 0;
-  /// Runs the commands, which stay where they are until forget(); returns when all lanes have finished. The first error cancels the others and is
-  /// thrown as CommandError. `times`, unless empty, has one entry a command and is filled in.
+  /// Runs the commands, which stay where they are until forget(); returns when all lanes have finished. The
+  /// first error cancels the others and is thrown as CommandError. `times`, unless empty, has one entry a
+  /// command and is filled in.
   virtual void execute(std::span<const Command> commands, CommunicatorSet* communicators,
                        std::span<CommandTime> times) = 0;
   /// These commands will not run again: drops what the backend has prepared for them.

@@ -59,6 +59,7 @@ class CudaBackend final : public Backend {
     TITAN_CUDA(cudaSetDevice(options.device));
     device_ = device_info(options.device);
     fork_ = make_event(false);
+    copies_ = make_stream();
     reserve_lanes(1);
   }
   ~CudaBackend() override { cudaDeviceSynchronize(); }
@@ -89,14 +90,16 @@ class CudaBackend final : public Backend {
   void forget(std::span<const Command> commands) override { recordings_.erase(commands.data()); }
 
   bool host_addressable(Space space) const override { return space == Space::host; }
-  void upload(const void* from, std::byte* to, std::int64_t bytes) override {
-    TITAN_CUDA(cudaMemcpy(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault));
-  }
-  void download(const std::byte* from, void* to, std::int64_t bytes) override {
-    TITAN_CUDA(cudaMemcpy(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault));
-  }
+  void upload(const void* from, std::byte* to, std::int64_t bytes) override { copy(from, to, bytes); }
+  void download(const std::byte* from, void* to, std::int64_t bytes) override { copy(from, to, bytes); }
 
  private:
+  /// cudaMemcpy may return before the device has the bytes, and lanes do not wait for its stream.
+  void copy(const void* from, void* to, std::int64_t bytes) {
+    TITAN_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, copies_.get()));
+    TITAN_CUDA(cudaStreamSynchronize(copies_.get()));
+  }
+
   using Marks = std::span<const std::pair<Event, Event>>;
 
   std::byte* allocate_device(std::size_t bytes) {
@@ -113,7 +116,8 @@ class CudaBackend final : public Backend {
     }
     TITAN_CUDA(error);
     device_blocks_.emplace_back(p);
-    TITAN_CUDA(cudaMemset(p, 0, bytes));
+    TITAN_CUDA(cudaMemsetAsync(p, 0, bytes, origin()));
+    TITAN_CUDA(cudaStreamSynchronize(origin()));
     return static_cast<std::byte*>(p);
   }
 
@@ -227,8 +231,7 @@ class CudaBackend final : public Backend {
         &call));
   }
 
-  void run_timed(std::span<const Command> commands, Recording& recording,
-                 std::span<CommandTime> times) {
+  void run_timed(std::span<const Command> commands, Recording& recording, std::span<CommandTime> times) {
     const Event start = make_event(true);
     std::vector<std::pair<Event, Event>> marks;
     for (std::size_t i = 0; i < commands.size(); ++i) marks.emplace_back(make_event(true), make_event(true));
@@ -266,6 +269,7 @@ class CudaBackend final : public Backend {
   std::vector<DeviceBlock> device_blocks_;
   std::vector<PinnedBlock> pinned_blocks_;
   Event fork_;
+  Stream copies_;
   std::vector<LaneState> lanes_;
   std::map<const Command*, std::unique_ptr<Recording>> recordings_;
 };

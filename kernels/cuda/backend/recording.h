@@ -41,7 +41,7 @@ class Recording {
 
  private:
   std::map<std::size_t, HostCall> host_calls_;
-  std::vector<Event> events_;                        ///< by command
+  std::vector<Event> events_;                         ///< by command
   std::vector<std::vector<std::size_t>> command_of_;  ///< by lane and ticket − 1
 };
 

@@ -79,7 +79,8 @@ __device__ __forceinline__ void store_codes(std::uint8_t* p, const float (&x)[N]
 
 /// `amax` starts as 0. Blocks come in any order: a maximum does not notice.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) tensor_amax(const T* x, std::int64_t pitch, Rows shape, unsigned* amax) {
+__global__ void __launch_bounds__(kThreads)
+    tensor_amax(const T* x, std::int64_t pitch, Rows shape, unsigned* amax) {
   TITAN_SHARED(unsigned, partial, kThreads / kWarpSize);
   const Part part = part_of<N>(shape);
   float v[N] = {};
@@ -229,7 +230,8 @@ template <DType Type, class T, int N>
 void quantize(const Quantize& op, const Context& context, QuantizeArgs a) {
   const dim3 tiles(blocks(a.cols, kTile), blocks(a.rows, kTile));
   if (a.amax == nullptr && a.y != nullptr)
-    launch(quantize_rows<T, N, Type>, dim3(static_cast<unsigned>(a.rows)), dim3(kThreads), 0, context.stream, a);
+    launch(quantize_rows<T, N, Type>, dim3(static_cast<unsigned>(a.rows)), dim3(kThreads), 0, context.stream,
+           a);
   if (a.amax == nullptr && a.y_transposed != nullptr) {
     cudaMemsetAsync(a.scale_transposed, 0, static_cast<std::size_t>(a.cols) * sizeof(float), context.stream);
     launch(column_amax<T>, dim3(blocks(a.cols, kThreads), blocks(a.rows, kStripRows)), dim3(kThreads), 0,

@@ -24,7 +24,8 @@ Library open(const std::string& path) {
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {.path = path, .why_not = fmt::format("cannot load {}: {}", path, dlerror())};
   const auto get_api = reinterpret_cast<GetApi>(dlsym(handle, kApiSymbol));
-  if (get_api == nullptr) return {.path = path, .why_not = fmt::format("{} is no CUDA backend of titan", path)};
+  if (get_api == nullptr)
+    return {.path = path, .why_not = fmt::format("{} is no CUDA backend of titan", path)};
   const CudaApi* api = get_api();
   if (std::strcmp(api->build, kBuild) != 0)
     return {.path = path,

@@ -28,8 +28,11 @@ class RecordingBackend final : public Backend {
     for (std::size_t i = 0; i < times.size(); ++i)
       times[i] = {static_cast<double>(i), static_cast<double>(i) + 1};
     commands.assign(list.begin(), list.end());
+    executed = list.data();
     if (fail_at >= 0) throw CommandError(static_cast<std::size_t>(fail_at), "out of order");
   }
+  void forget(std::span<const Command> list) override { forgotten.push_back(list.data()); }
+  bool host_addressable(Space space) const override { return space == Space::host; }
   void upload(const void* from, std::byte* to, std::int64_t bytes) override {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
@@ -45,6 +48,8 @@ class RecordingBackend final : public Backend {
 
   std::vector<Block> blocks;
   std::vector<Command> commands;
+  const Command* executed = nullptr;
+  std::vector<const Command*> forgotten;
   int fail_at = -1;
 };
 
@@ -133,4 +138,35 @@ TEST_CASE("an error names the node as dump prints it") {
   CHECK_THROWS_WITH(executor.run(0), Catch::Contains("out of order") && Catch::Contains("fsdp") &&
                                          Catch::Contains("reduce_scatter") &&
                                          Catch::Contains("sum[1,32]f32"));
+}
+
+TEST_CASE("elements go in and out of values that the host cannot address") {
+  const Job job = small_job();
+  RecordingBackend backend;
+  Executor executor(job, backend);
+  const ValueId sum = job.programs[0].at("sum");
+  CHECK(!executor.host_addressable(0, sum));
+  CHECK(executor.host_addressable(0, job.programs[0].at("staged")));
+  const float some[3] = {5, 6, 7};
+  executor.write_elements(0, sum, 29, some);
+  float all[32] = {}, last[2] = {};
+  executor.read(0, sum, all);
+  executor.read_elements(0, sum, 30, last);
+  CHECK((all[28] == 0 && all[29] == 5 && all[31] == 7));
+  CHECK((last[0] == 6 && last[1] == 7));
+}
+
+TEST_CASE("commands stay where they are until the backend is told to forget them") {
+  const Job job = small_job();
+  RecordingBackend backend;
+  const Command* first = nullptr;
+  {
+    Executor executor(job, backend);
+    executor.run(0);
+    first = backend.executed;
+    executor.run(0);
+    CHECK(backend.executed == first);
+    CHECK(backend.forgotten.empty());
+  }
+  CHECK(backend.forgotten == std::vector<const Command*>{first});
 }

@@ -17,7 +17,8 @@ using test::CommandList;
 using test::operand;
 
 constexpr std::int64_t kN = 1000;
-constexpr StreamOrder kOrders[] = {StreamOrder::enqueued, StreamOrder::late, StreamOrder::newest, StreamOrder::random};
+constexpr StreamOrder kOrders[] = {StreamOrder::enqueued, StreamOrder::late, StreamOrder::newest,
+                                   StreamOrder::random};
 
 Fill fill(ValueId value, float x) { return {.y = operand<Out>(value, DType::f32, 1, kN), .value = x}; }
 Add add(ValueId a, ValueId b, ValueId y) {
@@ -164,22 +165,29 @@ TEST_CASE("a broken command on CUDA is named, and the backend works on") {
   CHECK(last(*backend, good, 0) == 7);
 }
 
-TEST_CASE("an error inside a kernel ends the run with the kernel's message; synchronously it names the node") {
+TEST_CASE("an error on the device ends the run with its message, and synchronously names the command") {
   for (const bool synchronous : {false, true}) {
     const auto backend = make_cuda_backend({.synchronous = synchronous});
-    CommandList list(values(*backend, 2));
+    CommandList list(values(*backend, 1));
     list.add(0, fill(0, 1));
-    host::enqueue(nullptr, [] { throw std::runtime_error("misaligned address in fill"); });
-    cudaStreamSynchronize(nullptr);
-    if (synchronous)
-      CHECK_THROWS_AS(backend->execute(list.commands(), nullptr, {}), CommandError);
+    list.add(0, Iota{.y = operand<Out>(0, DType::i32, std::int64_t{1} << 40, 1)});  // a grid of 2^32 blocks
+    list.add(0, fill(0, 2));
+    if (synchronous) try {
+        backend->execute(list.commands(), nullptr, {});
+        FAIL("no error");
+      } catch (const CommandError& error) {
+        CHECK(error.index() == 1);
+        CHECK_THAT(error.what(), Catch::Contains("nothing to launch"));
+      }
     else
-      CHECK_THROWS_WITH(backend->execute(list.commands(), nullptr, {}), Catch::Contains("misaligned address in fill"));
+      CHECK_THROWS_WITH(backend->execute(list.commands(), nullptr, {}),
+                        Catch::Contains("nothing to launch") && Catch::Contains("TITAN_CUDA_SYNCHRONOUS=1"));
     host::reset_device();
   }
 }
 
-TEST_CASE("on CUDA a wait for a command that comes later, or a wrong ticket, is refused before anything runs") {
+TEST_CASE(
+    "on CUDA a wait for a command that comes later, or a wrong ticket, is refused before anything runs") {
   const auto backend = make_cuda_backend({});
   CommandList late(values(*backend, 1));
   late.add(0, fill(0, 1), {{1, 1}});

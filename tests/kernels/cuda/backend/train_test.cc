@@ -35,14 +35,19 @@ RunnerOptions on_cuda(bool graphs = true) {
   return options;
 }
 
-/// Losses of some steps on one batch, at a learning rate that moves them.
-std::vector<float> losses(const ModelConfig& config, StepShape shape, const RunnerOptions& options, int steps) {
+/// Losses of some steps, each on new tokens whose successors are a function of them: something to learn,
+/// slowly.
+std::vector<float> losses(const ModelConfig& config, StepShape shape, const RunnerOptions& options,
+                          int steps) {
   ModelRunner runner(config, shape, options);
   const std::int64_t rows = shape.tokens() * shape.micro_batches;
-  const auto tokens = test::random_tokens(rows, config.vocab_size, 1);
-  runner.set_batch(tokens, test::random_tokens(rows, config.vocab_size, 2));
   std::vector<float> all;
   for (int s = 1; s <= steps; ++s) {
+    const auto tokens = test::random_tokens(rows, config.vocab_size, static_cast<std::uint32_t>(s));
+    std::vector<std::int32_t> targets;
+    for (const std::int32_t t : tokens)
+      targets.push_back((3 * t + 7) % static_cast<std::int32_t>(config.vocab_size));
+    runner.set_batch(tokens, targets);
     const auto t = static_cast<float>(s);
     all.push_back(runner.step(1e-3f, 1 - std::pow(0.9f, t), 1 - std::pow(0.95f, t)));
   }
@@ -56,7 +61,7 @@ void check_close(const std::vector<float>& got, const std::vector<float>& want, 
     INFO("step " << i + 1);
     CHECK(got[i] == Approx(want[i]).epsilon(relative));
   }
-  CHECK(want.back() < want.front());
+  if (want.size() >= 100) CHECK(want.back() < 0.8f * want.front());
 }
 
 void compare(DType compute, std::int64_t head_dim, int steps, double relative) {
@@ -77,7 +82,10 @@ TEST_CASE("a hundred steps of the debug model on CUDA and on the CPU, in bfloat1
 
 TEST_CASE("on CUDA every order of streams gives the same bits, in graphs or not") {
   StepShape shape{.sequences = 2, .seq_len = 24, .micro_batches = 2, .compute = DType::bf16};
-  const std::vector<float> want = losses(test::tiny_config(), shape, on_cuda(false), 3);
+  RunnerOptions offloaded = on_cuda(false);
+  offloaded.offload_state = true;  // AdamW is the CPU's then, which rounds in its own way
+  const std::vector<float> want = losses(test::tiny_config(), shape, on_cuda(false), 3),
+                           want_offloaded = losses(test::tiny_config(), shape, offloaded, 3);
   for (const StreamOrder order : {StreamOrder::late, StreamOrder::newest, StreamOrder::random})
     for (const bool graphs : {false, true}) {
       INFO("order " << static_cast<int>(order) << ", graphs " << graphs);
@@ -85,7 +93,7 @@ TEST_CASE("on CUDA every order of streams gives the same bits, in graphs or not"
       RunnerOptions options = on_cuda(graphs);
       CHECK(losses(test::tiny_config(), shape, options, 3) == want);
       options.offload_state = true;
-      CHECK(losses(test::tiny_config(), shape, options, 3) == want);
+      CHECK(losses(test::tiny_config(), shape, options, 3) == want_offloaded);
     }
   cuda::host::set_stream_order(StreamOrder::enqueued);
 }
