@@ -12,8 +12,27 @@ else()
 endif()
 option(TITAN_CUDA "Build the CUDA backend with nvcc" ${cuda_found})
 
+# all: what a release holds. native: this machine's GPU alone, or sm_80 where there is none; for tests and first runs.
+set(TITAN_CUDA_FOR all CACHE STRING "GPUs to build for: all or native")
+
+# The compute capability of the first GPU as CMake names it, with the features of its architecture: 90a-real.
+function(titan_native_architecture result)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE found
+    RESULT_VARIABLE status ERROR_QUIET)
+  set(${result} 80-real PARENT_SCOPE)
+  if(status EQUAL 0 AND found MATCHES "^([0-9]+)\\.([0-9])")
+    set(architecture ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
+    if(architecture GREATER_EQUAL 90)
+      string(APPEND architecture a)
+    endif()
+    set(${result} ${architecture}-real PARENT_SCOPE)
+  endif()
+endfunction()
+
 if(TITAN_CUDA)
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
+  if(NOT CMAKE_CUDA_ARCHITECTURES AND TITAN_CUDA_FOR STREQUAL "native")
+    titan_native_architecture(CMAKE_CUDA_ARCHITECTURES)
+  elseif(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 100-real 80-virtual)
   endif()
   enable_language(CUDA)

@@ -35,7 +35,7 @@ steps=${TITAN_QUICKSTART_STEPS:-$(sed -n 's/^steps = //p' "$recipe" | head -n 1)
 build_titan() {
   say "1. Install and build"
   scripts/install_deps.sh
-  cmake --preset release -DTITAN_TESTS=OFF
+  cmake --preset release -DTITAN_TESTS=OFF -DTITAN_CUDA_FOR=native
   cmake --build --preset release --target titan
 }
 

@@ -80,6 +80,9 @@ class Trainer {
     spdlog::info("Building {}", describe(config_));
     data_ = open_run_data(recipe, *tokenizer_);
     machine_ = std::make_unique<Machine>(machine_of(device_request(recipe)));
+    spdlog::info("Device: {}", machine_->kind == DeviceKind::cuda
+                                   ? fmt::format("{}, {}", machine_->name, machine_->isa)
+                                   : fmt::format("CPU, {}, {} threads", machine_->isa, machine_->threads));
     shape_ = training_shape(recipe, mesh_);
     global_batch_ = shape_.sequences * shape_.micro_batches * mesh_.size(Axis::dp);
     for (const std::string& line : float8_lines(recipe)) spdlog::info("{}", line);
