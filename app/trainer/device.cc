@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 
 #include "engine/metrics/memory.h"
 #include "engine/recipe/recipe.h"
@@ -91,7 +92,10 @@ int compute_threads(std::int64_t asked) {
 }
 
 DeviceRequest device_request(const Recipe& recipe) {
-  return {.device = recipe.debug.device, .threads = static_cast<int>(recipe.debug.threads)};
+  DeviceRequest request{.device = recipe.debug.device, .threads = static_cast<int>(recipe.debug.threads)};
+  if (recipe.cuda.measure_gemms)
+    request.gemm_table = (std::filesystem::path(recipe.job.dump_folder) / "gemm_table.txt").string();
+  return request;
 }
 
 DeviceKind choose_device(const DeviceRequest& request) {
@@ -118,6 +122,7 @@ std::unique_ptr<Backend> make_backend(const DeviceRequest& request) {
   std::unique_ptr<Backend> cpu = cpu::make_cpu_backend(options);
   if (choose_device(request) == DeviceKind::cpu) return cpu;
   return cuda::load_library().api->make_backend({.host = std::move(cpu),
+                                                 .gemm_table = request.gemm_table,
                                                  .graphs = !set("TITAN_CUDA_NO_GRAPHS"),
                                                  .synchronous = set("TITAN_CUDA_SYNCHRONOUS")});
 }

@@ -18,6 +18,7 @@ struct Recipe;
 struct DeviceRequest {
   std::string device = "auto";  ///< "auto": a GPU where one can be used, else the CPU; "cpu"; "cuda"
   int threads = 0;              ///< of the CPU; 0 = all
+  std::string gemm_table = {};  ///< kernels/cuda/library/api.h
 };
 DeviceRequest device_request(const Recipe& recipe);
 

@@ -237,6 +237,11 @@ constexpr Key kKeys[] = {
      at_least(1)},
     {KEY(activation_offload.min_bytes), "smallest activation, in bytes, that is worth a copy", at_least(0)},
 
+    {KEY(cuda.measure_gemms),
+     "choose the fastest algorithm of each product in the first step; kept in the dump folder, for the same "
+     "bits",
+     anything()},
+
     {KEY(compile.enable), "torch.compile", anything(), kNoCompiler},
     {KEY(compile.components), "what to compile", one_of("model|loss"), kNoCompiler},
     {KEY(compile.backend), "torch.compile's backend", anything(), kNoCompiler},

@@ -196,6 +196,10 @@ struct Recipe {
     int64_t min_bytes = 1 << 20;
   } activation_offload;
 
+  struct Cuda {
+    bool measure_gemms = false;
+  } cuda;
+
   struct Compile {
     bool enable = false;
     Strings components = {"model", "loss"};

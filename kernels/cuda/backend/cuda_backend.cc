@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <map>
 #include <variant>
 
@@ -27,6 +28,18 @@ DeviceInfo device_info(int device) {
   TITAN_CUDA(cudaGetDeviceProperties(&properties, device));
   return {.compute_capability = properties.major * 10 + properties.minor,
           .multiprocessors = properties.multiProcessorCount};
+}
+
+/// With the algorithms that `table` holds, where there is such a file.
+std::unique_ptr<GemmEngine> make_gemm_engine(const std::string& table) {
+  if (table.empty()) return std::make_unique<GemmEngine>();
+  try {
+    return std::make_unique<GemmEngine>(
+        GemmOptions{.measure = true}, std::filesystem::exists(table) ? load_gemm_table(table) : GemmTable{});
+  } catch (const UserError& error) {
+    throw UserError(
+        fmt::format("{}: {}; remove the file, or set cuda.measure_gemms = false", table, error.what()));
+  }
 }
 
 /// Ends a capture that an exception interrupts.
@@ -58,6 +71,8 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(const CudaOptions& options) : options_(options) {
     TITAN_CUDA(cudaSetDevice(options.device));
     device_ = device_info(options.device);
+    gemm_ = make_gemm_engine(options.gemm_table);
+    saved_algorithms_ = gemm_->table().algorithms.size();
     fork_ = make_event(false);
     copies_ = make_stream();
     reserve_lanes(1);
@@ -85,6 +100,7 @@ class CudaBackend final : public Backend {
     ++recording.runs;
     finish();
     recording.rethrow_host_error();
+    save_gemm_table();
   }
 
   void forget(std::span<const Command> commands) override { recordings_.erase(commands.data()); }
@@ -138,11 +154,16 @@ class CudaBackend final : public Backend {
   }
 
   void reserve_lanes(int count) {
-    while (static_cast<int>(lanes_.size()) < count)
-      lanes_.push_back({make_stream(), make_event(false), std::make_unique<GemmEngine>()});
+    while (static_cast<int>(lanes_.size()) < count) lanes_.push_back({make_stream(), make_event(false)});
   }
   cudaStream_t stream(int lane) const { return lanes_[static_cast<std::size_t>(lane)].stream.get(); }
   cudaStream_t origin() const { return stream(0); }
+
+  void save_gemm_table() {
+    if (options_.gemm_table.empty() || gemm_->table().algorithms.size() == saved_algorithms_) return;
+    save(gemm_->table(), options_.gemm_table);
+    saved_algorithms_ = gemm_->table().algorithms.size();
+  }
 
   Recording& recording_of(std::span<const Command> commands) {
     std::unique_ptr<Recording>& slot = recordings_[commands.data()];
@@ -206,7 +227,7 @@ class CudaBackend final : public Backend {
     const Context context{.binding = command.binding,
                           .stream = stream(command.lane),
                           .device = device_,
-                          .gemm = lanes_[static_cast<std::size_t>(command.lane)].gemm.get(),
+                          .gemm = gemm_.get(),
                           .communicators = communicators_,
                           .lane = command.lane};
     std::visit([&](const auto& op) { cuda::run(op, context); }, *command.op);
@@ -260,7 +281,6 @@ class CudaBackend final : public Backend {
   struct LaneState {
     Stream stream;
     Event join;
-    std::unique_ptr<GemmEngine> gemm;
   };
 
   CudaOptions options_;
@@ -271,6 +291,8 @@ class CudaBackend final : public Backend {
   Event fork_;
   Stream copies_;
   std::vector<LaneState> lanes_;
+  std::unique_ptr<GemmEngine> gemm_;  ///< for all lanes: workspaces are operands
+  std::size_t saved_algorithms_ = 0;
   std::map<const Command*, std::unique_ptr<Recording>> recordings_;
 };
 

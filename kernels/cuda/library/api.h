@@ -22,6 +22,9 @@ struct CudaOptions {
   int device = 0;
   /// Runs commands that are `on_host`, one at a time; a CPU backend.
   std::shared_ptr<Backend> host = nullptr;
+  /// Choose the algorithm of each matrix product by measurement when it is first seen, and keep the choices
+  /// in this file: who finds it there makes the same ones. Empty: the library's heuristic chooses.
+  std::string gemm_table = {};
   /// Capture command lists that run again into graphs.
   bool graphs = true;
   /// Wait after every command: an error names the node that it is in.

@@ -2,6 +2,7 @@
 // the host it trains, saves and resumes as with a GPU.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fstream>
 
 #include "tests/app/titan/run_titan.h"
 #include "tests/support/temp_dir.h"
@@ -70,6 +71,25 @@ TEST_CASE("on a GPU a resumed run has the bits of one that was not interrupted, 
     std::filesystem::remove_all(folder.path() / "out/checkpoint" / ("step-" + std::to_string(step)));
   REQUIRE(train(folder, kOnHost, options).exit == 0);
   CHECK(losses(folder.path()) == whole);
+}
+
+TEST_CASE("measured algorithms of matrix products are kept with the run, and resuming takes them") {
+  const TempDir folder;
+  const std::vector<std::string> options{"--cuda.measure_gemms"};
+  const std::filesystem::path table = folder.path() / "out/gemm_table.txt";
+  REQUIRE(train(folder, kOnHost, options).exit == 0);
+  const auto whole = losses(folder.path());
+  const auto written = std::filesystem::last_write_time(table);
+  for (const int step : {10, 12})
+    std::filesystem::remove_all(folder.path() / "out/checkpoint" / ("step-" + std::to_string(step)));
+  REQUIRE(train(folder, kOnHost, options).exit == 0);
+  CHECK(losses(folder.path()) == whole);
+  CHECK(std::filesystem::last_write_time(table) == written);
+  std::ofstream(table) << "no table";
+  std::filesystem::remove_all(folder.path() / "out/checkpoint");
+  const Run broken = train(folder, kOnHost, options);
+  CHECK(broken.exit == 1);
+  CHECK_THAT(broken.err, Contains("gemm_table.txt") && Contains("cuda.measure_gemms = false"));
 }
 
 TEST_CASE("the doctor says why there is no CUDA, and what there is") {
