@@ -14,9 +14,14 @@ __device__ __forceinline__ float warp_sum(float x) {
   for (int bits = kWarpSize / 2; bits > 0; bits /= 2) x += __shfl_xor_sync(kFullWarp, x, bits);
   return x;
 }
-__device__ __forceinline__ float warp_max(float x) {
+
+__device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }
+__device__ __forceinline__ unsigned larger(unsigned a, unsigned b) { return a > b ? a : b; }
+
+template <class T>
+__device__ __forceinline__ T warp_max(T x) {
 #pragma unroll
-  for (int bits = kWarpSize / 2; bits > 0; bits /= 2) x = fmaxf(x, __shfl_xor_sync(kFullWarp, x, bits));
+  for (int bits = kWarpSize / 2; bits > 0; bits /= 2) x = larger(x, __shfl_xor_sync(kFullWarp, x, bits));
   return x;
 }
 
@@ -35,16 +40,16 @@ __device__ __forceinline__ float block_sum(float x, float* partial) {
   for (int w = 0; w < kWarps; ++w) sum += partial[w];
   return sum;
 }
-template <int Threads>
-__device__ __forceinline__ float block_max(float x, float* partial) {
+template <int Threads, class T>
+__device__ __forceinline__ T block_max(T x, T* partial) {
   constexpr int kWarps = Threads / kWarpSize;
   x = warp_max(x);
   if constexpr (kWarps == 1) return x;
   if (threadIdx.x % kWarpSize == 0) partial[threadIdx.x / kWarpSize] = x;
   __syncthreads();
-  float most = partial[0];
+  T most = partial[0];
 #pragma unroll
-  for (int w = 1; w < kWarps; ++w) most = fmaxf(most, partial[w]);
+  for (int w = 1; w < kWarps; ++w) most = larger(most, partial[w]);
   return most;
 }
 

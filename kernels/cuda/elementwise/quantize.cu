@@ -3,7 +3,7 @@
 // One factor a row: a block reads its row twice, the second time from the cache; the factors of columns take
 // a pass of their own.
 #include "kernels/base/float8.h"
-#include "kernels/cuda/base/reduce.h"
+#include "kernels/cuda/base/amax.h"
 #include "kernels/cuda/base/rows.h"
 #include "kernels/cuda/base/run.h"
 
@@ -13,29 +13,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kTile = 64;
 constexpr int kTilePitch = kTile + 4;  // bytes; a word more: columns of a tile start in different banks
-
-/// Bits of |x|: as integers they order magnitudes, infinities and NaN upwards.
-__device__ __forceinline__ unsigned magnitude(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-
-__device__ __forceinline__ unsigned warp_most(unsigned x) {
-#pragma unroll
-  for (int bits = kWarpSize / 2; bits > 0; bits /= 2) {
-    const unsigned other = __shfl_xor_sync(kFullWarp, x, bits);
-    x = x > other ? x : other;
-  }
-  return x;
-}
-
-/// The largest over the block, in every thread.
-__device__ __forceinline__ unsigned block_most(unsigned x, unsigned* partial) {
-  x = warp_most(x);
-  if (threadIdx.x % kWarpSize == 0) partial[threadIdx.x / kWarpSize] = x;
-  __syncthreads();
-  unsigned most = partial[0];
-#pragma unroll
-  for (int w = 1; w < kThreads / kWarpSize; ++w) most = most > partial[w] ? most : partial[w];
-  return most;
-}
 
 /// Two numbers as 8-bit codes, `low` in the lower byte.
 template <DType Type>
@@ -77,22 +54,16 @@ __device__ __forceinline__ void store_codes(std::uint8_t* p, const float (&x)[N]
 // --- Amax
 // ----------------------------------------------------------------------------------------------------------
 
-/// `amax` starts as 0. Blocks come in any order: a maximum does not notice.
+/// `amax` starts as 0.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
     tensor_amax(const T* x, std::int64_t pitch, Rows shape, unsigned* amax) {
-  TITAN_SHARED(unsigned, partial, kThreads / kWarpSize);
   const Part part = part_of<N>(shape);
   float v[N] = {};
   load_part(x + part.row * pitch + part.col, v, part.count);
   unsigned most = 0;
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const unsigned m = i < part.count ? magnitude(v[i]) : 0;
-    most = most > m ? most : m;
-  }
-  most = block_most(most, partial);
-  if (threadIdx.x == 0) atomicMax(amax, most);
+  keep_largest<float>(v, most);  // as x holds them
+  raise_amax<kThreads>(most, amax);
 }
 
 // --- One factor for the tensor, or one a column of x
@@ -174,10 +145,9 @@ __global__ void __launch_bounds__(kThreads) quantize_rows(QuantizeArgs a) {
     const std::int64_t left = a.cols - col;
     float v[N] = {};
     load_part(x + col, v, left < N ? static_cast<int>(left) : N);
-#pragma unroll
-    for (int j = 0; j < N; ++j) most = most > magnitude(v[j]) ? most : magnitude(v[j]);
+    keep_largest<float>(v, most);
   }
-  most = block_most(most, partial);
+  most = block_max<kThreads>(most, partial);
   const float factor = row_factor<Type>(most);
   if (threadIdx.x == 0) a.scale[row] = 1.0f / factor;
   for (std::int64_t col = std::int64_t{threadIdx.x} * N; col < a.cols; col += kThreads * N) {
@@ -201,10 +171,8 @@ __global__ void __launch_bounds__(kThreads) column_amax(QuantizeArgs a) {
   const std::int64_t begin = std::int64_t{blockIdx.y} * kStripRows, end = begin + kStripRows;
   const T* const x = static_cast<const T*>(a.x) + col;
   unsigned most = 0;
-  for (std::int64_t row = begin; row < end && row < a.rows; ++row) {
-    const unsigned m = magnitude(widen(x[row * a.x_pitch]));
-    most = most > m ? most : m;
-  }
+  for (std::int64_t row = begin; row < end && row < a.rows; ++row)
+    most = larger(most, magnitude(widen(x[row * a.x_pitch])));
   atomicMax(reinterpret_cast<unsigned*>(a.scale_transposed) + col, most);
 }
 
@@ -258,13 +226,13 @@ void quantize_to(const Quantize& op, const Context& context, const QuantizeArgs&
 }  // namespace
 
 void run(const Amax& op, const Context& context) {
-  cudaMemsetAsync(context.data(op.amax), 0, sizeof(float), context.stream);
+  unsigned* const amax = start_amax(context, op.amax);
   with_type(op.x.dtype, [&](auto t) {
     using T = decltype(t);
     const Rows shape = rows_of({&op.x});
     with_parts<kVectorOf<T>>(context, shape, {&op.x}, [&](auto n, dim3 grid) {
       launch(tensor_amax<T, n.value>, grid, dim3(kRowThreads), 0, context.stream, context.data_as<T>(op.x),
-             op.x.pitch, shape, context.data_as<unsigned>(op.amax));
+             op.x.pitch, shape, amax);
     });
   });
 }

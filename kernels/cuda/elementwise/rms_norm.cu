@@ -1,7 +1,7 @@
 // RMSNorm with the residual sum. 32, 256 or 1024 threads a row by its length; each keeps 16 elements in
 // registers between the two passes, so that rows of up to 16384 elements are read once: x (and delta) in,
 // (sum and) y out. Of longer rows the rest is read again.
-#include "kernels/cuda/base/reduce.h"
+#include "kernels/cuda/base/amax.h"
 #include "kernels/cuda/base/run.h"
 #include "kernels/cuda/base/vector.h"
 
@@ -18,6 +18,7 @@ struct NormArgs {
   const T *x, *delta, *weight;
   T *sum, *y;
   float* inv_rms;
+  unsigned* amax;
   std::int64_t x_pitch, delta_pitch, sum_pitch, y_pitch, inv_rms_pitch;
   std::int64_t rows;
   int cols;
@@ -53,13 +54,15 @@ __device__ __forceinline__ float squares(const float (&v)[N]) {
   return total;
 }
 
-template <class T, int N>
-__device__ __forceinline__ void normalize(float (&v)[N], float inv_rms, const T* weight, T* y) {
+template <bool FindsAmax, class T, int N>
+__device__ __forceinline__ void normalize(float (&v)[N], float inv_rms, const T* weight, T* y,
+                                          unsigned& most) {
   float w[N];
   load(weight, w);
 #pragma unroll
   for (int i = 0; i < N; ++i) v[i] *= inv_rms * w[i];
   store(y, v);
+  if constexpr (FindsAmax) keep_largest<T>(v, most);
 }
 
 /// The elements that are kept: all of them are read before any is written.
@@ -96,13 +99,12 @@ __device__ __forceinline__ float read_rest(const NormRow<T>& row, int first, int
   return total;
 }
 
-template <class T, int N, int Threads>
-__global__ void __launch_bounds__(Threads < kMinBlock ? kMinBlock : Threads) rms_norm(NormArgs<T> a) {
-  constexpr int kVectors = kKept<N> / N, kBlock = Threads < kMinBlock ? kMinBlock : Threads;
-  TITAN_SHARED(float, partial, kBlock / kWarpSize);
+/// Raises `most` by this thread's part of y if asked to.
+template <bool FindsAmax, int N, int Threads, class T>
+__device__ __forceinline__ void norm_row(const NormArgs<T>& a, std::int64_t index, unsigned& most) {
+  constexpr int kVectors = kKept<N> / N;
+  TITAN_SHARED(float, partial, Threads / kWarpSize);
   const int first = static_cast<int>(threadIdx.x) % Threads * N, rest = first + kKept<N> * Threads;
-  const std::int64_t index = std::int64_t{blockIdx.x} * (kBlock / Threads) + threadIdx.x / Threads;
-  if (index >= a.rows) return;  // a row of one warp: no barrier
   const NormRow<T> row(a, index);
 
   float kept[kVectors][N];
@@ -115,26 +117,39 @@ __global__ void __launch_bounds__(Threads < kMinBlock ? kMinBlock : Threads) rms
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int col = first + k * Threads * N;
-    if (col < a.cols) normalize(kept[k], inv_rms, a.weight + col, row.y + col);
+    if (col < a.cols) normalize<FindsAmax>(kept[k], inv_rms, a.weight + col, row.y + col, most);
   }
   const T* const normed = row.delta != nullptr ? row.sum : row.x;
   for (int col = rest; col < a.cols; col += Threads * N) {
     float v[N];
     load(normed + col, v);
-    normalize(v, inv_rms, a.weight + col, row.y + col);
+    normalize<FindsAmax>(v, inv_rms, a.weight + col, row.y + col, most);
   }
+}
+
+/// Threads of a block whose rows take `Threads` each.
+template <int Threads>
+constexpr int kBlock = Threads < kMinBlock ? kMinBlock : Threads;
+
+template <class T, int N, int Threads, bool FindsAmax>
+__global__ void __launch_bounds__(kBlock<Threads>) rms_norm(NormArgs<T> a) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * (kBlock<Threads> / Threads) + threadIdx.x / Threads;
+  unsigned most = 0;
+  if (index < a.rows) norm_row<FindsAmax, N, Threads>(a, index, most);  // a row of one warp: no barrier
+  if constexpr (FindsAmax) raise_amax<kBlock<Threads>>(most, a.amax);
 }
 
 template <class T, int N, int Threads>
 void launch_rows(const NormArgs<T>& a, cudaStream_t stream) {
-  constexpr int kBlock = Threads < kMinBlock ? kMinBlock : Threads;
-  launch(rms_norm<T, N, Threads>, dim3(static_cast<unsigned>(ceil_div(a.rows, kBlock / Threads))),
-         dim3(kBlock), 0, stream, a);
+  const auto blocks = static_cast<unsigned>(ceil_div(a.rows, kBlock<Threads> / Threads));
+  launch(a.amax != nullptr ? rms_norm<T, N, Threads, true> : rms_norm<T, N, Threads, false>, dim3(blocks),
+         dim3(kBlock<Threads>), 0, stream, a);
 }
 
 }  // namespace
 
 void run(const RmsNorm& op, const Context& context) {
+  unsigned* const amax = start_amax(context, op.amax);
   with_vectors(context, op.x.dtype, {&op.x, &op.delta, &op.weight, &op.sum, &op.y}, [&](auto t, auto n) {
     using T = decltype(t);
     const NormArgs<T> a{context.data_as<T>(op.x),
@@ -143,6 +158,7 @@ void run(const RmsNorm& op, const Context& context) {
                         context.data_as<T>(op.sum),
                         context.data_as<T>(op.y),
                         context.data_as<float>(op.inv_rms),
+                        amax,
                         op.x.pitch,
                         op.delta.pitch,
                         op.sum.pitch,

@@ -2,7 +2,7 @@
 // at a time; a thread owns columns, adds their part of dweight in registers, and holds the next rows' vectors
 // while it works on these. dy, x and dresidual are read once, dx is written once; a second launch adds the
 // blocks' sums.
-#include "kernels/cuda/base/reduce.h"
+#include "kernels/cuda/base/amax.h"
 #include "kernels/cuda/base/run.h"
 #include "kernels/cuda/base/vector.h"
 
@@ -15,6 +15,7 @@ struct NormGradArgs {
   const float* inv_rms;
   T* dx;
   float* partial;
+  unsigned* amax;
   std::int64_t dy_pitch, x_pitch, dresidual_pitch, inv_rms_pitch, dx_pitch, partial_pitch;
   std::int64_t rows, rows_per_block;
   int cols;
@@ -130,7 +131,7 @@ __device__ __forceinline__ void dots(const NormGradInputs<Rows, Vectors>& in, co
   }
 }
 
-template <class T, int Threads, int Rows, int Vectors>
+template <class T, int Threads, int Rows, int Vectors, bool FindsAmax>
 __global__ void __launch_bounds__(Threads) rms_norm_grad(NormGradArgs<T> a) {
   constexpr int kN = kVectorOf<T>, kSums = Threads / kWarpSize * Rows;
   constexpr const T* kType = nullptr;
@@ -138,6 +139,7 @@ __global__ void __launch_bounds__(Threads) rms_norm_grad(NormGradArgs<T> a) {
   const std::int64_t end = end_of(a);
   uint4 weight[Vectors];
   float dweight[Vectors][kN] = {};
+  unsigned most = 0;
 #pragma unroll
   for (int v = 0; v < Vectors; ++v) {
     const int col = (static_cast<int>(threadIdx.x) + v * Threads) * kN;
@@ -167,7 +169,10 @@ __global__ void __launch_bounds__(Threads) rms_norm_grad(NormGradArgs<T> a) {
 #pragma unroll
         for (int i = 0; i < kN; ++i) dweight[v][i] += dy[i] * x[i] * inv_rms;
         const int col = (static_cast<int>(threadIdx.x) + v * Threads) * kN;
-        if (first + r < end && col < a.cols) store(a.dx + (first + r) * a.dx_pitch + col, dx);
+        if (first + r < end && col < a.cols) {
+          store(a.dx + (first + r) * a.dx_pitch + col, dx);
+          if constexpr (FindsAmax) keep_largest<T>(dx, most);
+        }
       }
     }
   }
@@ -176,6 +181,7 @@ __global__ void __launch_bounds__(Threads) rms_norm_grad(NormGradArgs<T> a) {
     const int col = (static_cast<int>(threadIdx.x) + v * Threads) * kN;
     if (col < a.cols) store(a.partial + blockIdx.x * a.partial_pitch + col, dweight[v]);
   }
+  if constexpr (FindsAmax) raise_amax<Threads>(most, a.amax);
 }
 
 // --- Any row
@@ -184,12 +190,13 @@ __global__ void __launch_bounds__(Threads) rms_norm_grad(NormGradArgs<T> a) {
 constexpr int kAnyThreads = 256;
 
 /// dy and x are read twice, and dweight is added in `partial`.
-template <class T, int N>
+template <class T, int N, bool FindsAmax>
 __global__ void __launch_bounds__(kAnyThreads) rms_norm_grad_of_any(NormGradArgs<T> a) {
   TITAN_SHARED(float, shared, 2 * kAnyThreads / kWarpSize);
   const std::int64_t begin = begin_of(a), end = end_of(a);
   const int first = static_cast<int>(threadIdx.x) * N;
   float* const partial = a.partial + blockIdx.x * a.partial_pitch;
+  unsigned most = 0;
   for (std::int64_t row = begin; row < end; ++row) {
     const T *const dys = a.dy + row * a.dy_pitch, *const xs = a.x + row * a.x_pitch;
     const float inv_rms = a.inv_rms[row * a.inv_rms_pitch];
@@ -210,8 +217,10 @@ __global__ void __launch_bounds__(kAnyThreads) rms_norm_grad_of_any(NormGradArgs
       for (int i = 0; i < N; ++i) dweight[i] += dy[i] * x[i] * inv_rms;
       store(a.dx + row * a.dx_pitch + col, dx);
       store(partial + col, dweight);
+      if constexpr (FindsAmax) keep_largest<T>(dx, most);
     }
   }
+  if constexpr (FindsAmax) raise_amax<kAnyThreads>(most, a.amax);
 }
 
 // --- The blocks' sums
@@ -242,19 +251,19 @@ __global__ void __launch_bounds__(kSumWarps* kWarpSize)
 
 /// Threads, rows at a time and vectors a thread by the vectors of a row: about as many bytes under way in
 /// each.
-template <class T, int N>
+template <class T, int N, bool FindsAmax>
 void launch_rows(const NormGradArgs<T>& a, unsigned blocks, cudaStream_t stream) {
   const int vectors = a.cols / N;
   if (N == 1 || vectors > 1024)
-    launch(rms_norm_grad_of_any<T, N>, dim3(blocks), dim3(kAnyThreads), 0, stream, a);
+    launch(rms_norm_grad_of_any<T, N, FindsAmax>, dim3(blocks), dim3(kAnyThreads), 0, stream, a);
   else if (vectors <= 128)
-    launch(rms_norm_grad<T, 128, 4, 1>, dim3(blocks), dim3(128), 0, stream, a);
+    launch(rms_norm_grad<T, 128, 4, 1, FindsAmax>, dim3(blocks), dim3(128), 0, stream, a);
   else if (vectors <= 256)
-    launch(rms_norm_grad<T, 256, 4, 1>, dim3(blocks), dim3(256), 0, stream, a);
+    launch(rms_norm_grad<T, 256, 4, 1, FindsAmax>, dim3(blocks), dim3(256), 0, stream, a);
   else if (vectors <= 512)
-    launch(rms_norm_grad<T, 512, 2, 1>, dim3(blocks), dim3(512), 0, stream, a);
+    launch(rms_norm_grad<T, 512, 2, 1, FindsAmax>, dim3(blocks), dim3(512), 0, stream, a);
   else
-    launch(rms_norm_grad<T, 512, 1, 2>, dim3(blocks), dim3(512), 0, stream, a);
+    launch(rms_norm_grad<T, 512, 1, 2, FindsAmax>, dim3(blocks), dim3(512), 0, stream, a);
 }
 
 }  // namespace
@@ -263,6 +272,7 @@ void run(const RmsNormGrad& op, const Context& context) {
   const std::int64_t rows = op.x.rows, rows_per_block = ceil_div(rows, op.partial.rows);
   const std::int64_t blocks = ceil_div(rows, rows_per_block);
   float* const partial = context.data_as<float>(op.partial);
+  unsigned* const amax = start_amax(context, op.amax);
   with_vectors(context, op.x.dtype, {&op.dy, &op.x, &op.weight, &op.dresidual, &op.dx, &op.partial},
                [&](auto t, auto n) {
                  using T = decltype(t);
@@ -273,6 +283,7 @@ void run(const RmsNormGrad& op, const Context& context) {
                                          context.data_as<float>(op.inv_rms),
                                          context.data_as<T>(op.dx),
                                          partial,
+                                         amax,
                                          op.dy.pitch,
                                          op.x.pitch,
                                          op.dresidual.pitch,
@@ -282,7 +293,10 @@ void run(const RmsNormGrad& op, const Context& context) {
                                          rows,
                                          rows_per_block,
                                          static_cast<int>(op.x.cols)};
-                 launch_rows<T, n.value>(a, static_cast<unsigned>(blocks), context.stream);
+                 if (amax != nullptr)
+                   launch_rows<T, n.value, true>(a, static_cast<unsigned>(blocks), context.stream);
+                 else
+                   launch_rows<T, n.value, false>(a, static_cast<unsigned>(blocks), context.stream);
                });
   constexpr int kDweight = 5;
   const bool add = !context.overwrites(kDweight + (op.dresidual ? 1 : 0));

@@ -1,6 +1,7 @@
 // Rotary position embedding: its table and the rotation. One thread rotates N pairs of columns of two heads,
 // so that the table's numbers serve twice; x is read and y written once. Rotating in place, the other heads
-// are not touched. Positions are below the table's rows.
+// are not written, and read only for an amax. Positions are below the table's rows.
+#include "kernels/cuda/base/amax.h"
 #include "kernels/cuda/base/divide.h"
 #include "kernels/cuda/base/run.h"
 #include "kernels/cuda/base/vector.h"
@@ -50,10 +51,12 @@ struct RopeArgs {
   Y* y;
   const std::int32_t* positions;
   const float* table;
+  unsigned* amax;
   std::int64_t x_pitch, y_pitch, positions_pitch, table_pitch;
   std::int64_t rows;
-  int cols, half, rotated_heads, heads;  ///< heads that are written, the last one perhaps in part
-  float sign;                            ///< of the sines
+  int cols, half, rotated_heads;
+  int heads, written_heads;  ///< that are read and written, the last one perhaps in part
+  float sign;                ///< of the sines
 };
 
 /// One half of a head: x[0..N) at `col`, zeros behind the end of the row.
@@ -75,8 +78,19 @@ __device__ __forceinline__ void rotate(float (&low)[N], float (&high)[N], const 
   }
 }
 
-template <class X, class Y, int N>
-__global__ void __launch_bounds__(kThreads) rope(RopeArgs<X, Y> a) {
+/// most = the largest of it and of a head's magnitudes in y: what was read if it is not written.
+template <class Y, int N>
+__device__ __forceinline__ void keep_head(const float (&low)[N], const float (&high)[N], bool written,
+                                          unsigned& most) {
+  unsigned largest = 0;
+  keep_largest<float>(low, largest);
+  keep_largest<float>(high, largest);
+  most = larger(most, written ? rounded_magnitude<Y>(largest) : largest);
+}
+
+/// Raises `most` by what this thread writes, or leaves, if asked to.
+template <bool FindsAmax, int N, class X, class Y>
+__device__ __forceinline__ void rotate_heads(const RopeArgs<X, Y>& a, unsigned& most) {
   const int vectors = a.half / N, groups = (a.heads + kHeads - 1) / kHeads;
   const auto [row, place] = divide(std::int64_t{blockIdx.x} * kThreads + threadIdx.x, vectors * groups);
   if (row >= a.rows) return;
@@ -102,19 +116,29 @@ __global__ void __launch_bounds__(kThreads) rope(RopeArgs<X, Y> a) {
   for (int h = 0; h < kHeads; ++h) {
     const int head = first_head + h, col = head * 2 * a.half + i;
     if (position >= 0 && head < a.rotated_heads) rotate(low[h], high[h], cosine, sine);
-    if (head < a.heads && col < a.cols) store(y + col, low[h]);
-    if (head < a.heads && col + a.half < a.cols) store(y + col + a.half, high[h]);
+    const bool written = head < a.written_heads;
+    if (written && col < a.cols) store(y + col, low[h]);
+    if (written && col + a.half < a.cols) store(y + col + a.half, high[h]);
+    if constexpr (FindsAmax) keep_head<Y>(low[h], high[h], written, most);
   }
 }
 
+template <class X, class Y, int N, bool FindsAmax>
+__global__ void __launch_bounds__(kThreads) rope(RopeArgs<X, Y> a) {
+  unsigned most = 0;
+  rotate_heads<FindsAmax, N>(a, most);
+  if constexpr (FindsAmax) raise_amax<kThreads>(most, a.amax);
+}
+
 template <class X, class Y>
-RopeArgs<X, Y> arguments(const Rope& op, const Context& context) {
+RopeArgs<X, Y> arguments(const Rope& op, const Context& context, unsigned* amax) {
   const bool in_place = context.data(op.x) == context.data(op.y);
-  const std::int64_t all = ceil_div(op.x.cols, op.head_dim);
+  const int all = static_cast<int>(ceil_div(op.x.cols, op.head_dim));
   return {context.data_as<X>(op.x),
           context.data_as<Y>(op.y),
           context.data_as<std::int32_t>(op.positions),
           context.data_as<float>(op.table),
+          amax,
           op.x.pitch,
           op.y.pitch,
           op.positions.pitch,
@@ -123,7 +147,8 @@ RopeArgs<X, Y> arguments(const Rope& op, const Context& context) {
           static_cast<int>(op.x.cols),
           op.head_dim / 2,
           op.rotated_heads,
-          in_place ? op.rotated_heads : static_cast<int>(all),
+          in_place && amax == nullptr ? op.rotated_heads : all,
+          in_place ? op.rotated_heads : all,
           op.inverse ? -1.0f : 1.0f};
 }
 
@@ -131,8 +156,8 @@ template <class X, class Y, int N>
 void launch_rope(const RopeArgs<X, Y>& a, cudaStream_t stream) {
   const std::int64_t threads = a.rows * (a.half / N) * ceil_div(a.heads, kHeads);
   if (threads == 0) return;
-  launch(rope<X, Y, N>, dim3(static_cast<unsigned>(ceil_div(threads, kThreads))), dim3(kThreads), 0, stream,
-         a);
+  launch(a.amax != nullptr ? rope<X, Y, N, true> : rope<X, Y, N, false>,
+         dim3(static_cast<unsigned>(ceil_div(threads, kThreads))), dim3(kThreads), 0, stream, a);
 }
 
 }  // namespace
@@ -145,12 +170,13 @@ void run(const RopeTable& op, const Context& context) {
 }
 
 void run(const Rope& op, const Context& context) {
+  unsigned* const amax = start_amax(context, op.amax);
   constexpr int kFull = kVectorOf<bf16>;  // also of f32, in two accesses
   const bool vectors =
       op.head_dim % (2 * kFull) == 0 && rows_are_vectors(context, kFull, {&op.x, &op.y, &op.table});
   with_type(op.x.dtype, [&](auto x) {
     with_type(op.y.dtype, [&](auto y) {
-      const auto a = arguments<decltype(x), decltype(y)>(op, context);
+      const auto a = arguments<decltype(x), decltype(y)>(op, context, amax);
       if (vectors)
         launch_rope<decltype(x), decltype(y), kFull>(a, context.stream);
       else

@@ -1,6 +1,7 @@
 // Amax, Quantize, and the products of 8-bit floats.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tests/kernels/ops/op_table.h"
 
@@ -209,7 +210,16 @@ Written written_with_amax(Op& op) {
   return {};
 }
 
-/// The cases of the operations that can find an amax besides, asked to.
+/// The first operand's last element becomes NaN.
+Case with_nan(Case c) {
+  bool first = true;
+  for_each_operand(c.op, [&](const Operand& o, Access, std::string_view) {
+    if (std::exchange(first, false)) c.contents[o].values.back() = NAN;
+  });
+  return c;
+}
+
+/// The cases of the operations that can find an amax besides, asked to; small ones with NaN too.
 void fused_tests(Emit emit) {
   const std::vector<Row> rows = table();
   for (const Row& row : rows) {
@@ -224,6 +234,8 @@ void fused_tests(Emit emit) {
       static_cast<Operand&>(*written.amax) = amax;
       c.gradient = {};
       emit(c);
+      constexpr std::int64_t kSmall = 1000;
+      if (written.of.rows * written.of.cols < kSmall) emit(with_nan(c));
     });
   }
 }

@@ -30,7 +30,8 @@ Case extreme_case(DType dtype) {
   op.gate_up = b.given<In>(dtype, x);
   op.y = b.blank<Out>(dtype, 1, 5);
   return b.finish(op, [op](Contents& v) {
-    for (int i = 0; i < 5; ++i) v[op.y](0, i) = v[op.gate_up](0, i) * sigmoid(v[op.gate_up](0, i));
+    const Matrix& x = v[op.gate_up];
+    for (int i = 0; i < 5; ++i) v[op.y](0, i) = x(0, i) * sigmoid(x(0, i)) * x(0, 5 + i);
   });
 }
 

@@ -24,7 +24,7 @@ class CudaRunner final : public Runner {
   std::vector<std::string> modes() const override { return device_modes(); }
   bool multiplies_bf16() const override { return true; }
   bool runs(const Op& op) const override {
-    return !finds_amax(op) && std::visit([](const auto& o) { return kRuns<std::decay_t<decltype(o)>>; }, op);
+    return std::visit([](const auto& o) { return kRuns<std::decay_t<decltype(o)>>; }, op);
   }
 
   void run(const Op& op, const Binding& binding, int mode) override {
@@ -54,14 +54,6 @@ class CudaRunner final : public Runner {
   }
 
  private:
-  /// No kernel does yet.
-  static bool finds_amax(const Op& op) {
-    bool found = false;
-    for_each_operand(op, [&](const Operand&, Access access, std::string_view name) {
-      found = found || (access == Access::out && name == "amax");
-    });
-    return found;
-  }
   /// Whether the backend has the op yet.
   template <class T>
   static constexpr bool kRuns = requires(const T& op, const cuda::Context& context) {
