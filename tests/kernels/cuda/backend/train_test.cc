@@ -80,6 +80,17 @@ TEST_CASE("a hundred steps of the debug model on CUDA and on the CPU, in bfloat1
   compare(DType::bf16, 64, 100, 1e-2);
 }
 
+TEST_CASE("the debug model trains in Float8 on CUDA as on the CPU") {
+  const auto scaling =
+      GENERATE(Float8Scaling::tensorwise, Float8Scaling::rowwise, Float8Scaling::rowwise_with_gw_hp);
+  const StepShape shape{.sequences = 2, .seq_len = 64};
+  ModelConfig config = debug_model();
+  config.n_layers = 2;
+  RunnerOptions cuda = on_cuda(), cpu;
+  cuda.float8 = cpu.float8 = Float8Recipe{.scaling = scaling};
+  check_close(losses(config, shape, cuda, 4), losses(config, shape, cpu, 4), 1e-2);
+}
+
 TEST_CASE("on CUDA every order of streams gives the same bits, in graphs or not") {
   StepShape shape{.sequences = 2, .seq_len = 24, .micro_batches = 2, .compute = DType::bf16};
   RunnerOptions offloaded = on_cuda(false);
