@@ -3,7 +3,7 @@
 
 // Some of toml++'s assertions fail on broken text, which the code after them reports: they end no process.
 #define TOML_ASSERT(condition) static_cast<void>(0)
-#include <toml++/toml.h>
+#include "engine/recipe/toml_parser.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -38,6 +38,14 @@ const BadFile kBadFiles[] = {
     {"[model]\nflavor = \"8B", "r.toml:2:", {"invalid TOML"}},
     {"[compile]\nenable = True", "r.toml:2:10: invalid TOML", {}},
     {"[job]\ndescription = \"\xff\"", "r.toml:2:15: invalid TOML", {}},
+    {"caf\u00e9 = 5",
+     "r.toml:1:4: invalid TOML",
+     {}},  // letters in each part of toml++'s table of white space
+    {"\u0493 = 5", "r.toml:1:1: invalid TOML", {}},
+    {"steps = \u00a1", "r.toml:1:9: invalid TOML", {}},
+    {"steps = 5 \u2190", "r.toml:1:11: invalid TOML", {}},
+    {"steps\u00a0= 5", "r.toml:1:6: invalid TOML", {}},  // which are white space, though not TOML's
+    {"steps = \u30005", "r.toml:1:9: invalid TOML", {}},
     // unknown names
     {"[trainning]\nsteps = 5", "r.toml:1:2: unknown section [trainning]; did you mean [training]?", {}},
     {"[quantize.linear.float9]\nemulate = true",
