@@ -49,10 +49,10 @@ int Program::segment_index(std::string_view wanted) const {
   return static_cast<int>(it - segments.begin());
 }
 
-Segment& Program::segment(std::string_view wanted) {
+Segment& Program::segment(std::string_view wanted) & {
   return segments[static_cast<std::size_t>(segment_index(wanted))];
 }
-const Segment& Program::segment(std::string_view wanted) const {
+const Segment& Program::segment(std::string_view wanted) const& {
   return segments[static_cast<std::size_t>(segment_index(wanted))];
 }
 

@@ -175,8 +175,9 @@ struct Program {
   ValueId find(std::string_view name) const;
   /// Throws InternalError when there is none.
   ValueId at(std::string_view name) const;
-  Segment& segment(std::string_view name);
-  const Segment& segment(std::string_view name) const;
+  Segment& segment(std::string_view name) &;
+  const Segment& segment(std::string_view name) const&;
+  const Segment& segment(std::string_view name) const&& = delete;  // it would not outlive its program
   int segment_index(std::string_view name) const;
 };
 

@@ -166,7 +166,8 @@ TEST_CASE("host memory grows by what is saved, to the byte; the device's falls b
 TEST_CASE("what is dropped is not copied, and neither is what is small or of other layers") {
   const Program plain = deep({.mode = Mode::full});
   std::set<std::string> copied;
-  for (const Node& node : offload_activations(plain, {.layers = 3}).segment("forward").nodes)
+  const Program offloaded = offload_activations(plain, {.layers = 3});
+  for (const Node& node : offloaded.segment("forward").nodes)
     if (node.lane == Lane::spill) copied.insert(plain.value(std::get<Copy>(node.op).x.value).name);
   CHECK(copied.size() == 2);  // inputs of blocks 1 and 2; block 0's is the embedding's output
   const Program big = offload_activations(deep({.mode = Mode::none}), {.layers = 3, .min_bytes = 40'000});
