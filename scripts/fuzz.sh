@@ -4,15 +4,15 @@
 #
 #   scripts/fuzz.sh                              every target for 10 minutes of processor time
 #   scripts/fuzz.sh --minutes 1 recipe gzip      these, for a minute each
-#   scripts/fuzz.sh --minimize [TARGET...]       puts inputs that reach new code into tests/fuzz/corpus, the smallest
-#                                                first, up to 4 KiB a target; fuzzes nothing
+#   scripts/fuzz.sh --minimize [TARGET...]       puts the inputs that reach most new code into tests/fuzz/corpus, up to 12
+#                                                a target; fuzzes nothing
 #
 # What a run found out stays in build/fuzz/runs/TARGET/corpus, and the next goes on from there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly seeds=tests/fuzz/corpus runs=build/fuzz/runs bin=build/fuzz/tests/fuzz
-readonly kept_bytes=4096
+readonly kept_inputs=12 kept_bytes=2048  # of what a target found: so many, each of at most so many bytes
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
 
@@ -41,18 +41,28 @@ fuzz() {
   wait "$pid" || true
 }
 
+# chosen CONTROL: of a merge's inputs those that reach most code beyond the seeds and beyond the inputs before them. CONTROL
+# is libFuzzer's: the number of inputs, of seeds, the names, and of each "STARTED number bytes" and "FT number feature...",
+# the features that no input before it has.
+chosen() {
+  awk -v most_bytes="$kept_bytes" '
+    NR == 1 { inputs = $1; next }
+    NR == 2 { seeds = $1; next }
+    NR <= inputs + 2 { name[NR - 3] = $0; next }
+    $1 == "STARTED" { bytes[$2] = $3 }
+    $1 == "FT" && NF > 2 && $2 >= seeds && bytes[$2] <= most_bytes { print NF - 2, name[$2] }' "$1" |
+    sort -rn -s -k1,1 | cut -d' ' -f2- | sed "${kept_inputs}q"
+}
+
 # minimize TARGET: adds to its committed corpus.
 minimize() {
-  local target=$1 merged=$runs/$1/merged file
-  rm -rf "$merged"
+  local target=$1 merged=$runs/$1/merged control=$PWD/$runs/$1/merge.control file
+  rm -rf "$merged" "$control"
   cp -r "$seeds/$target" "$merged"
   mkdir -p "$runs/$target/corpus"
-  TMPDIR=$scratch "$bin/fuzz_$target" -merge=1 -use_counters=0 "$merged" "$runs/$target/corpus" 2>"$runs/$target/merge.log"
-  while read -r _ file; do
-    [[ -e $seeds/$target/${file##*/} ]] && continue
-    (($(cat "$seeds/$target"/* "$file" | wc -c) <= kept_bytes)) || break
-    cp "$file" "$seeds/$target/"
-  done < <(find "$merged" -type f -printf '%s %p\n' | sort -n)
+  TMPDIR=$scratch "$bin/fuzz_$target" -merge=1 -merge_control_file="$control" -use_counters=0 "$merged" \
+    "$runs/$target/corpus" 2>"$runs/$target/merge.log"
+  while read -r file; do cp "$file" "$seeds/$target/"; done < <(chosen "$control")
   echo "$target: $(find "$seeds/$target" -type f | wc -l) inputs, $(cat "$seeds/$target"/* | wc -c) bytes"
 }
 
