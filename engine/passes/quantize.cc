@@ -33,6 +33,21 @@ Out* amax_of_result(Op& op, ValueId x) {
   return nullptr;
 }
 
+/// Where an operation that writes all of x can put x in 8 bits with a scale a row.
+struct RowOutputs {
+  Out *quantized = nullptr, *scale = nullptr;
+};
+
+RowOutputs rows_of_result(Op& op, ValueId x) {
+  const auto of = [x](auto& o, const Operand& y) {
+    return y.value == x ? RowOutputs{&o.quantized, &o.scale} : RowOutputs{};
+  };
+  if (auto* o = std::get_if<RmsNorm>(&op)) return of(*o, o->y);
+  if (auto* o = std::get_if<SwiGlu>(&op)) return of(*o, o->y);
+  if (auto* o = std::get_if<SwiGluGrad>(&op)) return of(*o, o->dgate_up);
+  return {};
+}
+
 /// Which orientations of a weight a segment multiplies: as it is in forward products, transposed for input
 /// gradients.
 struct Orientations {
@@ -222,6 +237,13 @@ class Quantizer {
     return nullptr;
   }
 
+  static RowOutputs fused_rows(std::vector<Node>& nodes, ValueId x) {
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+      if (const RowOutputs outputs = rows_of_result(node->op, x); outputs.quantized != nullptr)
+        return outputs;
+    return {};
+  }
+
   struct Home {
     Role role;
     Lifetime lifetime;
@@ -247,8 +269,16 @@ class Quantizer {
       if (wanted.transposed)
         op.scale_transposed = use<Out>(y.scale_transposed = add(".transposed.scale", DType::f32, width, 1));
     }
-    emit(op, tag, where);
+    if (op.y && !tensorwise_ && dtype == DType::f8e4m3) move_rows(op, fused_rows(where, x));
+    if (op.y || op.y_transposed) emit(op, tag, where);
     return y;
+  }
+
+  /// Leaves the rows to the operation that writes what they are of, if there is one.
+  static void move_rows(Quantize& op, RowOutputs to) {
+    if (to.quantized == nullptr) return;
+    *to.quantized = std::exchange(op.y, {});
+    *to.scale = std::exchange(op.scale, {});
   }
 
   void note_orientations(const Segment& segment) {

@@ -1,7 +1,8 @@
 // quantize: Float8 training. Rewrites the products of linear layers (forward, input gradient, weight
 // gradient) into products of 8-bit floats, and inserts what makes those: where one scale serves a whole
-// matrix, its Amax (found by the operation that writes the matrix if that can), and Quantize, which writes a
-// matrix and its transpose at once because 8-bit products take one layout only.
+// matrix, its Amax, and Quantize, which writes a matrix and its transpose at once because 8-bit products take
+// one layout only. An operation that writes the matrix finds its amax, or writes its rows in 8 bits, if it
+// can.
 //
 // Runs right after the builder, before recompute, which may then keep 8-bit activations instead of bf16
 // ones. Weights are quantized once a step, in segment "quantize" in front of all others, or per use. Only

@@ -149,14 +149,26 @@ class Cloner {
         if (reads(access)) read.insert(o.value);
       });
     for (Node& node : nodes) {
+      if (node.tag.phase != Phase::recompute) continue;
+      drop_unread_rows(node.op, read);
       auto* quantize = std::get_if<Quantize>(&node.op);
-      if (quantize == nullptr || node.tag.phase != Phase::recompute) continue;
+      if (quantize == nullptr) continue;
       for (Out* y : {&quantize->y, &quantize->y_transposed})
         if (!read.contains(y->value)) *y = {};
       if (quantize->amax) continue;
       if (!quantize->y) quantize->scale = {};
       if (!quantize->y_transposed) quantize->scale_transposed = {};
     }
+  }
+
+  /// 8-bit rows that an operation wrote for a forward product.
+  static void drop_unread_rows(Op& op, const std::set<ValueId>& read) {
+    std::visit(
+        [&](auto& o) {
+          if constexpr (requires { o.quantized; })
+            if (o.quantized && !read.contains(o.quantized.value)) o.quantized = o.scale = {};
+        },
+        op);
   }
 
   Node clone(const Node& node) {

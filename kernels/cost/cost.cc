@@ -19,12 +19,14 @@ std::int64_t flops(const Amax& op) { return op.x.elements(); }
 std::int64_t flops(const Quantize& op) {
   return (op.amax ? 1 : 2) * (op.y.elements() + op.y_transposed.elements());
 }
-std::int64_t flops(const RmsNorm& op) { return op.x.elements() * (op.delta ? 5 : 4); }
+std::int64_t flops(const RmsNorm& op) {
+  return op.x.elements() * (op.delta ? 5 : 4) + 2 * op.quantized.elements();
+}
 std::int64_t flops(const RmsNormGrad& op) { return op.x.elements() * (op.dresidual ? 12 : 11); }
 std::int64_t flops(const RopeTable& op) { return 2 * op.table.elements(); }
 std::int64_t flops(const Rope& op) { return 3 * op.x.rows * op.rotated_heads * op.head_dim; }
-std::int64_t flops(const SwiGlu& op) { return 6 * op.y.elements(); }
-std::int64_t flops(const SwiGluGrad& op) { return 12 * op.dy.elements(); }
+std::int64_t flops(const SwiGlu& op) { return 6 * op.y.elements() + 2 * op.quantized.elements(); }
+std::int64_t flops(const SwiGluGrad& op) { return 12 * op.dy.elements() + 2 * op.quantized.elements(); }
 std::int64_t flops(const Attention& op) { return 4 * op.shape.head_dim * pairs(op.shape, op.q, op.k); }
 std::int64_t flops(const MergeLse& op) { return 3 * op.out.elements(); }
 std::int64_t flops(const AttentionDelta& op) { return 2 * op.out.elements(); }

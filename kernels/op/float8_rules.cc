@@ -66,6 +66,20 @@ std::string problem(const Amax& op) {
   return is_shape(op.amax, 1, 1) ? "" : "amax is not f32 [1, 1]";
 }
 
+/// What an operation finds of its result `y`.
+template <class Writer>
+std::string found_problem(const Writer& op, const Operand& y) {
+  if (op.amax && !is_shape(op.amax, 1, 1)) return "amax is not f32 [1, 1]";
+  if (!op.quantized && !op.scale) return {};
+  if (op.amax) return "an amax is found, or 8-bit rows are, not both";
+  if (op.quantized.dtype != DType::f8e4m3 || op.quantized.rows != y.rows || op.quantized.cols != y.cols)
+    return "quantized is not e4m3 in the result's shape";
+  return is_shape(op.scale, y.rows, 1) ? "" : "quantized has no scale a row";
+}
+std::string problem(const RmsNorm& op) { return found_problem(op, op.y); }
+std::string problem(const SwiGlu& op) { return found_problem(op, op.y); }
+std::string problem(const SwiGluGrad& op) { return found_problem(op, op.dgate_up); }
+
 template <class Other>
 std::string problem(const Other&) {
   return {};

@@ -79,13 +79,17 @@ struct Quantize {
 
 /// sum = x + delta (rounded to the compute dtype); inv_rms[t] = 1/sqrt(mean(sum²)+epsilon); y = sum · inv_rms
 /// · weight. Without delta: sum is absent and y is the norm of x. Shapes [T, D], weight [1, D], inv_rms [T,
-/// 1] f32. amax (optional, here and below): as Amax of the rounded y would find it, bit for bit.
+/// 1] f32.
+///
+/// Here and below what 8-bit products need of a result may be found as it is written, bit for bit as of the
+/// rounded result: amax as Amax finds it, or quantized (e4m3) and scale as Quantize without an amax writes
+/// its y and scale.
 struct RmsNorm {
   In x, delta, weight;
   Out sum, y, inv_rms;
   float epsilon = 1e-5f;
-  Out amax = {};
-  TITAN_OP(RmsNorm, "rms_norm", x, delta, weight, sum, y, inv_rms, amax)
+  Out amax = {}, quantized = {}, scale = {};  ///< of y
+  TITAN_OP(RmsNorm, "rms_norm", x, delta, weight, sum, y, inv_rms, amax, quantized, scale)
   static constexpr std::array<SharePair, 2> kShare{{{3, 0}, {3, 1}}};
 };
 
@@ -131,20 +135,20 @@ struct Rope {
   static constexpr std::array<SharePair, 1> kShare{{{3, 0}}};
 };
 
-/// gate_up [T, 2F] (gate | up); y [T, F] = silu(gate) · up. amax: of y.
+/// gate_up [T, 2F] (gate | up); y [T, F] = silu(gate) · up.
 struct SwiGlu {
   In gate_up;
   Out y;
-  Out amax = {};
-  TITAN_OP(SwiGlu, "swiglu", gate_up, y, amax)
+  Out amax = {}, quantized = {}, scale = {};  ///< of y
+  TITAN_OP(SwiGlu, "swiglu", gate_up, y, amax, quantized, scale)
 };
 
-/// dgate_up [T, 2F] from dy [T, F] and gate_up. amax: of dgate_up.
+/// dgate_up [T, 2F] from dy [T, F] and gate_up.
 struct SwiGluGrad {
   In dy, gate_up;
   Out dgate_up;
-  Out amax = {};
-  TITAN_OP(SwiGluGrad, "swiglu_grad", dy, gate_up, dgate_up, amax)
+  Out amax = {}, quantized = {}, scale = {};  ///< of dgate_up
+  TITAN_OP(SwiGluGrad, "swiglu_grad", dy, gate_up, dgate_up, amax, quantized, scale)
   static constexpr std::array<SharePair, 1> kShare{{{2, 1}}};
 };
 

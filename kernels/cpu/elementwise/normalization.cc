@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
-#include "kernels/cpu/elementwise/fused_amax.h"
+#include "kernels/cpu/elementwise/fused_float8.h"
 
 namespace titan::cpu {
 namespace {
@@ -22,11 +22,11 @@ void run(const RmsNorm& op, const Context& context) {
                          op.x.cols,
                          op.epsilon};
   const auto kernel = kernels(context.isa).rms_norm[element_type(op.x)];
-  FusedAmax amax(context, op.y, op.amax);
+  FusedFloat8 fused(context, op.y, op.amax, op.quantized, op.scale);
   context.team.parallel_for(op.x.rows, grain_of_rows(op.x.cols), [&](std::int64_t begin, std::int64_t end) {
-    amax.rows(begin, end, [&](std::int64_t first, std::int64_t last) { kernel(args, first, last); });
+    fused.rows(begin, end, [&](std::int64_t first, std::int64_t last) { kernel(args, first, last); });
   });
-  amax.finish();
+  fused.finish();
 }
 
 void run(const RmsNormGrad& op, const Context& context) {
@@ -44,14 +44,14 @@ void run(const RmsNormGrad& op, const Context& context) {
   const std::int64_t block = (rows + op.partial.rows - 1) / op.partial.rows;
   const std::int64_t blocks = (rows + block - 1) / block;
   float* partial = context.data_as<float>(op.partial);
-  FusedAmax amax(context, op.dx, op.amax);
+  FusedFloat8 fused(context, op.dx, op.amax);
   context.team.parallel_items(blocks, [&](std::int64_t b, int) {
     float* dweight = partial + b * op.partial.pitch;
     std::memset(dweight, 0, static_cast<std::size_t>(cols) * sizeof(float));
-    amax.rows(b * block, std::min(rows, (b + 1) * block),
-              [&](std::int64_t begin, std::int64_t end) { kernel(args, dweight, begin, end); });
+    fused.rows(b * block, std::min(rows, (b + 1) * block),
+               [&](std::int64_t begin, std::int64_t end) { kernel(args, dweight, begin, end); });
   });
-  amax.finish();
+  fused.finish();
   constexpr int kDweight = 5;
   const bool add = !context.overwrites(kDweight + (op.dresidual ? 1 : 0));
   context.team.parallel_for(cols, 256, [&](std::int64_t begin, std::int64_t end) {

@@ -4,7 +4,7 @@
 #include "kernels/base/float8.h"
 #include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
-#include "kernels/cpu/elementwise/fused_amax.h"
+#include "kernels/cpu/elementwise/fused_float8.h"
 #include "kernels/op/float8_rules.h"
 
 namespace titan::cpu {
@@ -40,17 +40,16 @@ class Quantizer {
   }
 
   void by_row() {
-    if (op_.y) {
-      convert_rows([&](std::int64_t row) {
-        const std::uint32_t most = kernels_.amax[type_](element(context_, op_.x, row, 0), op_.x.cols, 0);
-        return factor_of(most, context_.data_as<float>(op_.scale) + row);
-      });
-    }
+    if (op_.y) convert_rows([&](std::int64_t row) { return factor_of_row(row); });
     if (op_.y_transposed) {
       transpose(
           [&](std::int64_t col, std::int64_t count, float* factors) { column_factors(col, count, factors); },
           false);
     }
+  }
+
+  void some_rows(std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t row = begin; row < end; ++row) convert_row(row, factor_of_row(row));
   }
 
  private:
@@ -61,15 +60,22 @@ class Quantizer {
     return factor;
   }
 
+  float factor_of_row(std::int64_t row) const {
+    const std::uint32_t most = kernels_.amax[type_](element(context_, op_.x, row, 0), op_.x.cols, 0);
+    return factor_of(most, context_.data_as<float>(op_.scale) + row);
+  }
+
   void convert_rows(FunctionRef<float(std::int64_t row)> factor_of_row) const {
-    context_.team.parallel_for(
-        op_.x.rows, grain_of_rows(op_.x.cols), [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t row = begin; row < end; ++row) {
-            const float factor = factor_of_row(row);
-            convert_(element(context_, op_.x, row, 0), &factor, true,
-                     context_.data_as<std::uint8_t>(op_.y) + row * op_.y.pitch, op_.x.cols);
-          }
-        });
+    context_.team.parallel_for(op_.x.rows, grain_of_rows(op_.x.cols),
+                               [&](std::int64_t begin, std::int64_t end) {
+                                 for (std::int64_t row = begin; row < end; ++row)
+                                   convert_row(row, factor_of_row(row));
+                               });
+  }
+
+  void convert_row(std::int64_t row, float factor) const {
+    convert_(element(context_, op_.x, row, 0), &factor, true,
+             context_.data_as<std::uint8_t>(op_.y) + row * op_.y.pitch, op_.x.cols);
   }
 
   void column_factors(std::int64_t col, std::int64_t count, float* factors) const {
@@ -114,18 +120,19 @@ class Quantizer {
 
 }  // namespace
 
-void FusedAmax::rows(std::int64_t begin, std::int64_t end,
-                     FunctionRef<void(std::int64_t, std::int64_t)> write) {
-  if (!amax_) return write(begin, end);
+void FusedFloat8::rows(std::int64_t begin, std::int64_t end,
+                       FunctionRef<void(std::int64_t, std::int64_t)> write) {
+  if (!amax_ && !quantized_) return write(begin, end);
   const std::int64_t piece = grain_of_rows(y_.cols);
   for (std::int64_t first = begin; first < end; first += piece) {
     const std::int64_t last = std::min(end, first + piece);
     write(first, last);
-    look(first, last);
+    if (amax_) look(first, last);
+    if (quantized_) quantize(first, last);
   }
 }
 
-void FusedAmax::look(std::int64_t begin, std::int64_t end) {
+void FusedFloat8::look(std::int64_t begin, std::int64_t end) {
   const auto amax = kernels(context_.isa).amax[element_type(y_)];
   std::uint32_t here = 0;
   for (std::int64_t row = begin; row < end; ++row) here = amax(element(context_, y_, row, 0), y_.cols, here);
@@ -134,17 +141,25 @@ void FusedAmax::look(std::int64_t begin, std::int64_t end) {
   }
 }
 
-void FusedAmax::finish() const {
+void FusedFloat8::quantize(std::int64_t begin, std::int64_t end) const {
+  Quantize op;
+  static_cast<Operand&>(op.x) = y_;
+  static_cast<Operand&>(op.y) = quantized_;
+  static_cast<Operand&>(op.scale) = scale_;
+  Quantizer(op, context_).some_rows(begin, end);
+}
+
+void FusedFloat8::finish() const {
   if (amax_) *context_.data_as<float>(amax_) = std::bit_cast<float>(most_.load());
 }
 
 void run(const Amax& op, const Context& context) {
   TITAN_CHECK(float8_problem(op).empty(), "{}", float8_problem(op));
-  FusedAmax amax(context, op.x, op.amax);
+  FusedFloat8 fused(context, op.x, op.amax);
   context.team.parallel_for(op.x.rows, grain_of_rows(op.x.cols), [&](std::int64_t begin, std::int64_t end) {
-    amax.rows(begin, end, [](std::int64_t, std::int64_t) {});
+    fused.rows(begin, end, [](std::int64_t, std::int64_t) {});
   });
-  amax.finish();
+  fused.finish();
 }
 
 void run(const Quantize& op, const Context& context) {

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/base/run.h"
 #include "kernels/cpu/elementwise/dispatch.h"
-#include "kernels/cpu/elementwise/fused_amax.h"
+#include "kernels/cpu/elementwise/fused_float8.h"
 
 namespace titan::cpu {
 namespace {
@@ -55,11 +55,11 @@ void run(const Rope& op, const Context& context) {
                       op.inverse};
   const auto kernel = choose(context.isa, baseline::kRope, avx2::kRope, avx512::kRope)
                           .rope[element_type(op.x)][element_type(op.y)];
-  FusedAmax amax(context, op.y, op.amax);
+  FusedFloat8 fused(context, op.y, op.amax);
   context.team.parallel_for(op.x.rows, grain_of_rows(op.x.cols), [&](std::int64_t begin, std::int64_t end) {
-    amax.rows(begin, end, [&](std::int64_t first, std::int64_t last) { kernel(args, first, last); });
+    fused.rows(begin, end, [&](std::int64_t first, std::int64_t last) { kernel(args, first, last); });
   });
-  amax.finish();
+  fused.finish();
 }
 
 }  // namespace titan::cpu

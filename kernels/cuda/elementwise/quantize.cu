@@ -2,8 +2,8 @@
 // transpose are written from the same tile of 64 x 64 in shared memory (2 + 1 + 1 bytes an element of bf16).
 // One factor a row: a block reads its row twice, the second time from the cache; the factors of columns take
 // a pass of their own.
-#include "kernels/base/float8.h"
 #include "kernels/cuda/base/amax.h"
+#include "kernels/cuda/base/codes.h"
 #include "kernels/cuda/base/rows.h"
 #include "kernels/cuda/base/run.h"
 
@@ -13,43 +13,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kTile = 64;
 constexpr int kTilePitch = kTile + 4;  // bytes; a word more: columns of a tile start in different banks
-
-/// Two numbers as 8-bit codes, `low` in the lower byte.
-template <DType Type>
-__device__ __forceinline__ unsigned codes(float low, float high) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  unsigned short pair;
-  if constexpr (Type == DType::f8e4m3)
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
-  return pair;
-#else
-  if constexpr (Type == DType::f8e4m3) return to_f8e4m3(low).bits | unsigned{to_f8e4m3(high).bits} << 8;
-  return to_f8e5m2(low).bits | unsigned{to_f8e5m2(high).bits} << 8;
-#endif
-}
-
-/// The first `count` of N numbers to p: 4 or 8 bytes at a time where N of them are there.
-template <DType Type, int N>
-__device__ __forceinline__ void store_codes(std::uint8_t* p, const float (&x)[N], int count) {
-  if constexpr (N == 1) {
-    if (count == 1) p[0] = static_cast<std::uint8_t>(codes<Type>(x[0], 0) & 0xffu);
-  } else {
-    unsigned words[N / 4];
-#pragma unroll
-    for (int w = 0; w < N / 4; ++w)
-      words[w] = codes<Type>(x[4 * w], x[4 * w + 1]) | codes<Type>(x[4 * w + 2], x[4 * w + 3]) << 16;
-    if (count == N) {
-      if constexpr (N == 4)
-        store_vector(p, words[0]);
-      else
-        store_vector(p, uint2{words[0], words[1]});
-      return;
-    }
-    for (int i = 0; i < count; ++i) p[i] = static_cast<std::uint8_t>(words[i / 4] >> 8 * (i % 4));
-  }
-}
 
 // --- Amax
 // ----------------------------------------------------------------------------------------------------------
@@ -129,11 +92,6 @@ __global__ void __launch_bounds__(kThreads) quantize_tiles(QuantizeArgs a) {
 // --- One factor a row
 // ----------------------------------------------------------------------------------------------
 
-template <DType Type>
-__device__ __forceinline__ float row_factor(unsigned most) {
-  return floor_to_power_of_two(float8_factor(Type, __uint_as_float(most)));
-}
-
 /// A block a row.
 template <class T, int N, DType Type>
 __global__ void __launch_bounds__(kThreads) quantize_rows(QuantizeArgs a) {
@@ -187,12 +145,6 @@ __global__ void __launch_bounds__(kThreads) column_scales(float* scales, std::in
 // ---------------------------------------------------------------------------------------------------
 
 unsigned blocks(std::int64_t work, std::int64_t each) { return static_cast<unsigned>(ceil_div(work, each)); }
-
-/// Whether rows of N codes can be stored as one: they start at multiples of N bytes.
-bool rows_take(const Context& context, const Operand& o, std::int64_t n) {
-  return !o || (reinterpret_cast<std::uintptr_t>(context.data(o)) % static_cast<std::uintptr_t>(n) == 0 &&
-                o.pitch % n == 0);
-}
 
 template <DType Type, class T, int N>
 void quantize(const Quantize& op, const Context& context, QuantizeArgs a) {

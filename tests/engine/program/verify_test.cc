@@ -125,6 +125,31 @@ std::string problem_of_float8_gemm(void (*spoil)(Gemm&)) {
 
 }  // namespace
 
+TEST_CASE("what an operation finds of its result for 8-bit products has one form") {
+  const auto problem = [](void (*spoil)(SwiGlu&)) {
+    SwiGlu op;
+    static_cast<Operand&>(op.y) = {.value = 1, .dtype = DType::bf16, .rows = 8, .cols = 32, .pitch = 32};
+    static_cast<Operand&>(op.quantized) = {
+        .value = 2, .dtype = DType::f8e4m3, .rows = 8, .cols = 32, .pitch = 32};
+    static_cast<Operand&>(op.scale) = {.value = 3, .dtype = DType::f32, .rows = 8, .cols = 1, .pitch = 1};
+    spoil(op);
+    return float8_problem(op);
+  };
+  CHECK(problem([](SwiGlu&) {}) == "");
+  CHECK(problem([](SwiGlu& o) { o.quantized = o.scale = {}; }) == "");
+  CHECK_THAT(problem([](SwiGlu& o) { o.scale = {}; }), Catch::Contains("scale"));
+  CHECK_THAT(problem([](SwiGlu& o) { o.quantized = {}; }), Catch::Contains("e4m3"));
+  CHECK_THAT(problem([](SwiGlu& o) { o.quantized.dtype = DType::f8e5m2; }), Catch::Contains("e4m3"));
+  CHECK_THAT(problem([](SwiGlu& o) { o.quantized.cols = 16; }), Catch::Contains("shape"));
+  CHECK_THAT(problem([](SwiGlu& o) { o.scale.rows = 1; }), Catch::Contains("scale a row"));
+  CHECK_THAT(problem([](SwiGlu& o) { o.amax = o.scale; }), Catch::Contains("amax"));
+  CHECK_THAT(problem([](SwiGlu& o) {
+               o.amax = o.scale;
+               o.amax.rows = 1;
+             }),
+             Catch::Contains("not both"));
+}
+
 TEST_CASE("8-bit products that Hopper lacks are refused everywhere") {
   CHECK(problem_of_float8_gemm([](Gemm&) {}) == "");
   CHECK(problem_of_float8_gemm([](Gemm& g) { g.a.dtype = DType::f8e5m2; }) == "both factors are e5m2");

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/base/error.h"
+#include "tests/kernels/ops/float8.h"
 #include "tests/kernels/ops/op_table.h"
 
 namespace titan::op_test {
@@ -37,7 +38,8 @@ double rounding(DType dtype) {
 std::string first_inexact(const Memory& memory, const Operand& o, const Matrix& want) {
   for (std::int64_t r = 0; r < o.rows; ++r)
     for (std::int64_t c = 0; c < o.cols; ++c)
-      if (const double w = rounded(o.dtype, want(r, c)), got = memory.element(o, r, c); got != w)
+      if (const double w = rounded(o.dtype, want(r, c)), got = memory.element(o, r, c);
+          got != w && !(std::isnan(got) && std::isnan(w)))
         return fmt::format("[{},{}] is {:.9g}, not {:.9g}", r, c, got, w);
   return {};
 }
@@ -67,6 +69,20 @@ std::uint32_t largest_bits(const Memory& memory, const Operand& o) {
   return largest;
 }
 
+/// What Quantize makes of the rows of `o`: its scales, or the values of its codes.
+Matrix quantized_rows(const Memory& memory, const Operand& o, bool scales) {
+  Matrix x(o.rows, o.cols), result(o.rows, scales ? 1 : o.cols);
+  for (std::int64_t r = 0; r < o.rows; ++r)
+    for (std::int64_t c = 0; c < o.cols; ++c) x(r, c) = memory.element(o, r, c);
+  for (std::int64_t r = 0; r < o.rows; ++r) {
+    const float factor = row_factor(DType::f8e4m3, x, r);
+    if (scales) result(r, 0) = 1.0f / factor;
+    for (std::int64_t c = 0; !scales && c < o.cols; ++c)
+      result(r, c) = quantized(DType::f8e4m3, x(r, c), factor);
+  }
+  return result;
+}
+
 void check_results(const Case& c, const Memory& memory, const Contents& want, const Runner& runner) {
   const double error = c.growth * std::ldexp(1.0, -24) + (runner.multiplies_bf16() ? c.bf16_error : 0);
   for_each_operand(c.op, [&](const Operand& o, Access access, std::string_view name) {
@@ -75,6 +91,10 @@ void check_results(const Case& c, const Memory& memory, const Contents& want, co
     if (c.amax_of && name == "amax") {
       const auto amax = static_cast<float>(memory.element(o, 0, 0));
       CHECK(std::bit_cast<std::uint32_t>(amax) == largest_bits(memory, c.amax_of));
+      return;
+    }
+    if (c.quantized_of && (name == "quantized" || name == "scale")) {
+      CHECK(first_inexact(memory, o, quantized_rows(memory, c.quantized_of, name == "scale")) == "");
       return;
     }
     if (is_result(access))

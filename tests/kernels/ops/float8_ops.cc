@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tests/kernels/ops/float8.h"
 #include "tests/kernels/ops/op_table.h"
 
 namespace titan::op_test {
@@ -41,9 +42,17 @@ float power_of_two_below(float factor) {
   return std::ldexp(1.0f, std::ilogb(factor));
 }
 
+}  // namespace
+
+float row_factor(DType dtype, const Matrix& x, std::int64_t row) {
+  return power_of_two_below(factor_of(dtype, magnitude(x, row, 1, 0, x.cols)));
+}
+
 double quantized(DType dtype, double x, float factor) {
   return to_float8(dtype, static_cast<float>(x) * factor);
 }
+
+namespace {
 
 // --- Amax -------------------------------------------------------------------------------------------------
 
@@ -91,7 +100,7 @@ void quantize_by_tensor(const Quantize& op, DType dtype, Contents& v) {
 void quantize_by_row(const Quantize& op, DType dtype, Contents& v) {
   const Matrix& x = v[op.x];
   for (std::int64_t r = 0; op.y && r < op.x.rows; ++r) {
-    const float factor = power_of_two_below(factor_of(dtype, magnitude(x, r, 1, 0, x.cols)));
+    const float factor = row_factor(dtype, x, r);
     v[op.scale](r, 0) = 1.0f / factor;
     for (std::int64_t c = 0; c < op.x.cols; ++c) v[op.y](r, c) = quantized(dtype, x(r, c), factor);
   }
@@ -219,28 +228,62 @@ Case with_nan(Case c) {
   return c;
 }
 
-/// The cases of the operations that can find an amax besides, asked to; small ones with NaN too.
-void fused_tests(Emit emit) {
+void fused_tests(Emit emit);
+void fused_rows_tests(Emit emit);
+
+/// The cases of all operations but these.
+void emit_plain(Emit emit) {
   const std::vector<Row> rows = table();
-  for (const Row& row : rows) {
-    if (row.tests == fused_tests) continue;
-    row.tests([&](const Case& plain) {
-      Case c = plain;
-      const Written written = written_with_amax(c.op);
-      if (written.amax == nullptr) return;
-      c.amax_of = written.of;
-      Operand amax{
-          .value = c.contents.add(Matrix(1, 1)), .dtype = DType::f32, .rows = 1, .cols = 1, .pitch = 1};
-      static_cast<Operand&>(*written.amax) = amax;
-      c.gradient = {};
-      emit(c);
-      constexpr std::int64_t kSmall = 1000;
-      if (written.of.rows * written.of.cols < kSmall) emit(with_nan(c));
-    });
-  }
+  for (const Row& row : rows)
+    if (row.tests != fused_tests && row.tests != fused_rows_tests) row.tests(emit);
 }
 
-const AddRow fused_row{"fused_amax", fused_tests};
+constexpr std::int64_t kSmall = 1000;  // elements of a result: cases of those come with NaN too
+
+/// The cases of the operations that can write 8-bit rows besides, asked to.
+void fused_rows_tests(Emit emit) {
+  const auto ask = [&](const Case& plain, auto& op, const Operand& y) {
+    Case c = plain;
+    c.quantized_of = y;
+    c.gradient = {};
+    const auto add = [&](Operand& o, DType dtype, std::int64_t cols, std::int64_t pitch) {
+      o = {.value = c.contents.add(Matrix(y.rows, cols)),
+           .dtype = dtype,
+           .rows = y.rows,
+           .cols = cols,
+           .pitch = pitch};
+    };
+    add(op.quantized, DType::f8e4m3, y.cols, y.pitch);
+    add(op.scale, DType::f32, 1, 1);
+    c.op = op;
+    emit(c);
+    if (y.rows * y.cols < kSmall) emit(with_nan(c));
+  };
+  emit_plain([&](const Case& plain) {
+    Op op = plain.op;
+    if (auto* o = std::get_if<RmsNorm>(&op)) ask(plain, *o, o->y);
+    if (auto* o = std::get_if<SwiGlu>(&op)) ask(plain, *o, o->y);
+    if (auto* o = std::get_if<SwiGluGrad>(&op)) ask(plain, *o, o->dgate_up);
+  });
+}
+
+/// The cases of the operations that can find an amax besides, asked to; small ones with NaN too.
+void fused_tests(Emit emit) {
+  emit_plain([&](const Case& plain) {
+    Case c = plain;
+    const Written written = written_with_amax(c.op);
+    if (written.amax == nullptr) return;
+    c.amax_of = written.of;
+    Operand amax{
+        .value = c.contents.add(Matrix(1, 1)), .dtype = DType::f32, .rows = 1, .cols = 1, .pitch = 1};
+    static_cast<Operand&>(*written.amax) = amax;
+    c.gradient = {};
+    emit(c);
+    if (written.of.rows * written.of.cols < kSmall) emit(with_nan(c));
+  });
+}
+
+const AddRow fused_row{"fused_amax", fused_tests}, fused_rows_row{"fused_rows", fused_rows_tests};
 const AddRow amax_row{"amax", amax_tests, amax_bench},
     quantize_row{"quantize", quantize_tests, quantize_bench}, gemm_row{"float8_gemm", gemm_tests, gemm_bench};
 

@@ -77,6 +77,8 @@ struct Case {
   Gradient gradient = {};  ///< of a backward op
   /// Of an op that finds an amax besides: what it is the amax of. It must be that of the bits written there.
   Operand amax_of = {};
+  /// Of an op that writes 8-bit rows besides: what they are of. They must be those of the bits written there.
+  Operand quantized_of = {};
   /// Where bf16 is multiplied (Runner::multiplies_bf16): error of an intermediate that is rounded to it,
   /// relative to the largest element of the operand.
   double bf16_error = 0;

@@ -304,6 +304,41 @@ TEST_CASE("what is not divisible by 16 stays as it is, and the plan says so") {
   CHECK(unchanged.segments.size() == odd_tokens.segments.size());
 }
 
+TEST_CASE("norms and SwiGLU write the 8-bit rows of their results") {
+  const Program p = build_train_program(config_of_16s(), {.sequences = 1, .seq_len = 32}, Mesh());
+  const auto writes_rows = [](const Op& op) {
+    return std::visit(
+        [](const auto& o) {
+          if constexpr (requires { o.quantized; }) return bool(o.quantized);
+          return false;
+        },
+        op);
+  };
+  const auto quantizes = [](const Op& op) { return std::holds_alternative<Quantize>(op); };
+  const auto quantizes_rows = [](const Op& op) {
+    const auto* quantize = std::get_if<Quantize>(&op);
+    return quantize != nullptr && quantize->y;
+  };
+  const auto with = [&](Float8Scaling scaling) {
+    const Float8Recipe recipe{.scaling = scaling};
+    Program q = quantize(p, plan_float8(p, recipe), recipe);
+    verify(q);
+    return q;
+  };
+  CHECK(count(with(Float8Scaling::tensorwise), writes_rows) == 0);
+  for (const Float8Scaling scaling : {Float8Scaling::rowwise, Float8Scaling::rowwise_with_gw_hp}) {
+    const Program q = with(scaling);
+    // Of three blocks two norms, SwiGLU and its gradient.
+    CHECK(count(q, writes_rows) == 3 * 4);
+    // Weights; of each block attention's output, and the gradients of q|k|v, of it and of the block's output;
+    // of the head its view of the last norm and the gradient of its logits.
+    CHECK(count(q, quantizes_rows) == 13 + 3 * 4 + 2);
+  }
+  // In high precision the weights' gradients need no columns: what is left are those rows.
+  CHECK(count(with(Float8Scaling::rowwise_with_gw_hp), quantizes) == 13 + 3 * 4 + 2);
+  CHECK(count(with(Float8Scaling::rowwise), quantizes) == 13 + 3 * 8 + 2);
+}
+
 TEST_CASE("every product of a quantized layer is in 8 bits, and amax is found by producers") {
   const Program p = build_train_program(config_of_16s(), {.sequences = 1, .seq_len = 32}, Mesh());
   const auto is_float8_gemm = [](const Op& op) {
