@@ -94,3 +94,23 @@ function(titan_cuda_library name)
     target_link_libraries(${name} INTERFACE ${ARG_DEPENDS} ${ARG_CUDA_DEPENDS} ${ARG_CUDA_LIBRARIES} CUDA::cudart)
   endif()
 endfunction()
+
+# titan_cuda_test(NAME_test SOURCES a_test.cc ... [HOST_SOURCES ...] [DEVICE_SOURCES ...] [CUDA_DEPENDS titan_cuda libraries]
+#                 [DEPENDS others])
+# makes NAME_test, a test on the host's CUDA, and with TITAN_CUDA NAME_device_test, the same cases on a GPU. The latter is
+# not in the suite: scripts/gpu_check.sh runs it. titan_cuda_device_tests builds all of these.
+function(titan_cuda_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HOST_SOURCES;DEVICE_SOURCES;CUDA_DEPENDS;DEPENDS" ${ARGN})
+  list(TRANSFORM ARG_CUDA_DEPENDS APPEND _on_host OUTPUT_VARIABLE on_host)
+  titan_test(${name} SOURCES ${ARG_SOURCES} ${ARG_HOST_SOURCES} DEPENDS ${ARG_DEPENDS} ${on_host})
+  if(NOT TITAN_CUDA)
+    return()
+  endif()
+  string(REGEX REPLACE "_test$" "_device_test" device ${name})
+  add_executable(${device} ${ARG_SOURCES} ${ARG_DEVICE_SOURCES})
+  target_link_libraries(${device} PRIVATE titan_flags titan_test_main ${ARG_DEPENDS} ${ARG_CUDA_DEPENDS})
+  if(NOT TARGET titan_cuda_device_tests)
+    add_custom_target(titan_cuda_device_tests)
+  endif()
+  add_dependencies(titan_cuda_device_tests ${device})
+endfunction()

@@ -1,17 +1,16 @@
-// Whole training steps on the CUDA backend, on the host, against the CPU backend: other kernels, another
-// GEMM, other reductions.
+// Whole training steps on the CUDA backend, on the host and on a GPU, against the CPU backend: other kernels,
+// another GEMM, other reductions.
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/backend/cuda_backend.h"
-#include "kernels/cuda/host/streams.h"
+#include "tests/kernels/cuda/backend/stream_orders.h"
 #include "tests/support/model_runner.h"
 
 namespace titan {
 namespace {
 
-using cuda::host::StreamOrder;
 using test::ModelRunner;
 using test::RunnerOptions;
 
@@ -97,16 +96,15 @@ TEST_CASE("on CUDA every order of streams gives the same bits, in graphs or not"
   offloaded.offload_state = true;  // AdamW is the CPU's then, which rounds in its own way
   const std::vector<float> want = losses(test::tiny_config(), shape, on_cuda(false), 3),
                            want_offloaded = losses(test::tiny_config(), shape, offloaded, 3);
-  for (const StreamOrder order : {StreamOrder::late, StreamOrder::newest, StreamOrder::random})
+  test::in_all_stream_orders([&] {
     for (const bool graphs : {false, true}) {
-      INFO("order " << static_cast<int>(order) << ", graphs " << graphs);
-      cuda::host::set_stream_order(order, 3);
+      INFO("graphs " << graphs);
       RunnerOptions options = on_cuda(graphs);
       CHECK(losses(test::tiny_config(), shape, options, 3) == want);
       options.offload_state = true;
       CHECK(losses(test::tiny_config(), shape, options, 3) == want_offloaded);
     }
-  cuda::host::set_stream_order(StreamOrder::enqueued);
+  });
 }
 
 }  // namespace

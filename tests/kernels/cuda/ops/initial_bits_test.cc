@@ -7,36 +7,13 @@
 #include "kernels/cpu/base/isa.h"
 #include "kernels/cpu/base/run.h"
 #include "kernels/cpu/base/team.h"
-#include "kernels/cuda/base/check.h"
 #include "kernels/cuda/base/run.h"
+#include "tests/kernels/cuda/base/device_memory.h"
 
 namespace titan {
 namespace {
 
 constexpr std::int64_t kSeed = 42;
-
-/// Device memory that starts as a copy of the host's.
-class DeviceBytes {
- public:
-  explicit DeviceBytes(const std::vector<std::byte>& host) : bytes_(host.size()) {
-    TITAN_CUDA(cudaMalloc(&p_, bytes_));
-    TITAN_CUDA(cudaMemcpyAsync(p_, host.data(), bytes_, cudaMemcpyHostToDevice, nullptr));
-    TITAN_CUDA(cudaStreamSynchronize(nullptr));
-  }
-  ~DeviceBytes() { cudaFree(p_); }
-  DeviceBytes(const DeviceBytes&) = delete;
-  DeviceBytes& operator=(const DeviceBytes&) = delete;
-  std::byte* data() const { return static_cast<std::byte*>(p_); }
-  std::vector<std::byte> download() const {
-    std::vector<std::byte> host(bytes_);
-    TITAN_CUDA(cudaMemcpy(host.data(), p_, bytes_, cudaMemcpyDeviceToHost));
-    return host;
-  }
-
- private:
-  std::size_t bytes_;
-  void* p_ = nullptr;
-};
 
 std::vector<std::byte> seed_bytes() {
   std::vector<std::byte> bytes(sizeof kSeed);
@@ -46,8 +23,8 @@ std::vector<std::byte> seed_bytes() {
 
 void check_same_bits(const InitNormal& op) {
   std::vector<std::byte> seed = seed_bytes(), y(static_cast<std::size_t>(op.y.rows * op.y.pitch * 4));
-  const DeviceBytes device_seed(seed), device_y(y);
-  std::byte* const device_addresses[] = {device_seed.data(), device_y.data()};
+  const test::DeviceMemory device_seed(seed), device_y(y);
+  std::byte* const device_addresses[] = {device_seed.get(), device_y.get()};
   std::byte* const host_addresses[] = {seed.data(), y.data()};
 
   const cpu::Team team(2);
@@ -56,7 +33,7 @@ void check_same_bits(const InitNormal& op) {
   const Binding device{.addresses = device_addresses};
   cuda::run(op, cuda::Context{.binding = device, .device = {}});
   TITAN_CUDA(cudaStreamSynchronize(nullptr));
-  CHECK((device_y.download() == y));
+  CHECK((device_y.bytes() == y));
 }
 
 TEST_CASE("initial weights have the bits of the CPU") {
