@@ -87,7 +87,8 @@ struct Planned {
   bool runs = false;
   double tokens_per_step = 0, flops_per_token = 0;
   ProgramTotals totals;
-  int threads = 0;
+  DeviceRequest request;
+  bool multiplies_float8 = false;
   std::string device;
   std::vector<double> samples;  ///< seconds of measured steps
 };
@@ -112,7 +113,9 @@ Planned plan(const BenchOptions& options, const std::vector<Sweep>& sweeps,
     const Machine machine = machine_of(device_request(p.recipe));
     const Job job = compile(p.recipe, Mesh(), machine);
     const StepShape shape = training_shape(p.recipe, Mesh());
-    p.threads = machine.threads;
+    p.request = device_request(p.recipe);
+    p.request.gemm_table.clear();  // a peak is the heuristic's, and leaves no file
+    p.multiplies_float8 = multiplies_float8(machine);
     p.device = machine.name;
     p.totals = totals(job.program("train"), machine);
     p.tokens_per_step = static_cast<double>(shape.tokens() * shape.micro_batches);
@@ -297,25 +300,32 @@ class Bench {
     t.tflops = tflops(p.flops_per_token, t.tokens_per_second);
     t.mfu = mfu(p.flops_per_token, t.tokens_per_second, peak_flops(p.device));
     double gemm_seconds = 0;
+    const DType float8 = p.multiplies_float8 ? DType::f8e4m3 : DType::bf16;
     for (const auto& [dtype, flops] :
-         {std::pair{DType::bf16, p.totals.gemm_flops_bf16}, std::pair{DType::f32, p.totals.gemm_flops_f32}})
-      if (flops > 0) gemm_seconds += static_cast<double>(flops) / peak(dtype, p.threads);
+         {std::pair{DType::bf16, p.totals.gemm_flops_bf16}, std::pair{DType::f32, p.totals.gemm_flops_f32},
+          std::pair{float8, p.totals.gemm_flops_f8}})
+      if (flops > 0) gemm_seconds += static_cast<double>(flops) / peak(dtype, p.request);
     t.speed_of_light = 100 * gemm_seconds / t.step_seconds.median;
     return t;
   }
 
-  /// Measured once for each type and number of threads.
-  double peak(DType dtype, int threads) {
+  /// Measured once for each type and device.
+  double peak(DType dtype, const DeviceRequest& request) {
+    const bool gpu = choose_device(request) == DeviceKind::cuda;
+    const int threads = gpu ? 0 : compute_threads(request.threads);
     double& flops = peaks_[{dtype, threads}];
-    if (flops == 0) flops = measure_gemm_peak(dtype, threads);
+    if (flops == 0) flops = measure_gemm_peak(dtype, request);
     return flops;
   }
 
   void add_peak_notes() {
-    for (const auto& [of, flops] : peaks_)
-      report_.notes.push_back(
-          fmt::format("Peak of {} matrix products on {} thread{}, measured here: {:.3g} TFLOP/s.",
-                      to_string(of.first), of.second, of.second == 1 ? "" : "s", flops * 1e-12));
+    for (const auto& [of, flops] : peaks_) {
+      const auto [dtype, threads] = of;
+      const std::string device =
+          threads == 0 ? "the GPU" : fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+      report_.notes.push_back(fmt::format("Peak of {} matrix products on {}, measured here: {:.3g} TFLOP/s.",
+                                          to_string(dtype), device, flops * 1e-12));
+    }
   }
 
   const BenchOptions& options_;
@@ -323,7 +333,7 @@ class Bench {
   TemporaryFolder folder_;
   BenchReport report_;
   int runs_ = 0;
-  std::map<std::pair<DType, int>, double> peaks_;
+  std::map<std::pair<DType, int>, double> peaks_;  ///< by type and threads, 0: the GPU
 };
 
 }  // namespace

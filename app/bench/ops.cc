@@ -88,6 +88,12 @@ bool holds(const OpTime& op, std::string_view filter) {
   return op.op.find(filter) != std::string::npos || op.shape.find(filter) != std::string::npos;
 }
 
+/// "1 thread", "2 threads", the name of a GPU.
+std::string device_text(const Machine& machine) {
+  if (machine.kind == DeviceKind::cuda) return machine.name;
+  return fmt::format("{} thread{}", machine.threads, machine.threads == 1 ? "" : "s");
+}
+
 double per_second(double amount, double seconds) { return amount / std::max(seconds, 1e-12); }
 
 }  // namespace
@@ -133,12 +139,13 @@ std::vector<OpTime> times_by_shape(const Program& program, std::span<const std::
 OpsReport bench_ops(const Recipe& recipe, int steps) {
   check_supported(recipe);
   const Machine local = machine_of(device_request(recipe));
-  OpsReport report{.ops = {}, .steps = steps, .threads = local.threads};
-  Machine machine = measured_machine(local);
+  OpsReport report{.ops = {}, .steps = steps, .device = device_text(local), .threads = local.threads};
+  Machine machine = measured_machine(local, device_request(recipe));
   machine.launch_seconds = 0;  // the floor is the arithmetic's and the memory's
   report.flops_f32 = machine.flops_f32;
   report.flops_bf16 = machine.flops_bf16;
   report.bytes_per_second = machine.memory_bytes_per_second;
+  if (multiplies_float8(machine)) report.flops_f8 = machine.flops_f8;
 
   Session session(compile(recipe, Mesh(), local), device_request(recipe));
   session.initialize(static_cast<std::uint64_t>(recipe.debug.seed.value_or(0)));
@@ -186,21 +193,25 @@ std::string ops_table(const OpsReport& report, std::string_view filter) {
       "({:.0f} %)\n",
       seconds_text(report.step_seconds), report.steps, seconds_text(median), seconds_text(fastest),
       seconds_text(floor), 100 * per_second(floor, fastest));
-  return text +
-         fmt::format(
-             "measured here on {} thread{}: {:.0f} GFLOP/s f32 and {:.0f} GFLOP/s bf16 products, {:.1f} "
-             "GB/s of memory\n",
-             report.threads, report.threads == 1 ? "" : "s", report.flops_f32 * 1e-9,
-             report.flops_bf16 * 1e-9, report.bytes_per_second * 1e-9);
+  if (report.flops_f8 > 0)
+    text += fmt::format("8-bit products on {}, measured here: {:.0f} GFLOP/s\n", report.device,
+                        report.flops_f8 * 1e-9);
+  return text + fmt::format(
+                    "measured here on {}: {:.0f} GFLOP/s f32 and {:.0f} GFLOP/s bf16 products, {:.1f} "
+                    "GB/s of memory\n",
+                    report.device, report.flops_f32 * 1e-9, report.flops_bf16 * 1e-9,
+                    report.bytes_per_second * 1e-9);
 }
 
 std::string ops_json(const OpsReport& report, std::string_view filter) {
   nlohmann::ordered_json json;
   json["step_seconds"] = report.step_seconds;
   json["steps"] = report.steps;
+  json["device"] = report.device;
   json["threads"] = report.threads;
   json["peak_flops_f32"] = report.flops_f32;
   json["peak_flops_bf16"] = report.flops_bf16;
+  json["peak_flops_f8"] = report.flops_f8 > 0 ? nlohmann::ordered_json(report.flops_f8) : nullptr;
   json["bytes_per_second"] = report.bytes_per_second;
   json["ops"] = nlohmann::ordered_json::array();
   for (const OpTime& op : report.ops)

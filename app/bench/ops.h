@@ -35,8 +35,10 @@ struct OpsReport {
   std::vector<OpTime> ops;
   double step_seconds = 0;  ///< median, of its nodes alone
   int steps = 0;
-  int threads = 0;
+  std::string device;  ///< what a measured speed is of: "2 threads", "NVIDIA H200"
+  int threads = 0;     ///< of a CPU; 1 on a GPU
   double flops_f32 = 0, flops_bf16 = 0, bytes_per_second = 0;  ///< measured
+  double flops_f8 = 0;                                         ///< measured; 0 where it is that of bf16
 };
 
 /// Runs the recipe's training step on random tokens, 1 + `steps` times, and measures the machine. Needs no

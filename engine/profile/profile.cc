@@ -87,7 +87,9 @@ ProgramTotals totals(const Program& program, const Machine& machine) {
       t.flops += c.flops;
       seconds[static_cast<std::size_t>(node.lane)] += c.seconds;
       if (const auto* gemm = std::get_if<Gemm>(&node.op))
-        (gemm->a.dtype == DType::bf16 ? t.gemm_flops_bf16 : t.gemm_flops_f32) += c.flops;
+        (is_float8(gemm->a.dtype)       ? t.gemm_flops_f8
+         : gemm->a.dtype == DType::bf16 ? t.gemm_flops_bf16
+                                        : t.gemm_flops_f32) += c.flops;
     }
   t.seconds = *std::max_element(seconds.begin(), seconds.end());
   return t;

@@ -25,7 +25,8 @@ double held_by(const Program& program, std::span<const CommandTime> times, Phase
 struct ProgramTotals {
   std::int64_t nodes = 0, flops = 0;
   double seconds = 0;
-  std::int64_t gemm_flops_bf16 = 0, gemm_flops_f32 = 0;  ///< of the matrix products, by their inputs
+  std::int64_t gemm_flops_f8 = 0, gemm_flops_bf16 = 0,
+               gemm_flops_f32 = 0;  ///< of matrix products, by their inputs
 };
 ProgramTotals totals(const Program& program, const Machine& machine);
 
