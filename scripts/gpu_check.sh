@@ -169,7 +169,8 @@ if ! $report_only; then
     train) phase_train ;;
   esac
 fi
-status=0
-"$python" "${report[@]}" table --results "$results" --phase "${phase:-all}" --build "$(build_id)" >"$out/report.md" || status=1
+status=0 id=()
+if ! $report_only; then id=(--build "$(build_id)"); fi
+"$python" "${report[@]}" table --results "$results" --phase "${phase:-all}" "${id[@]}" >"$out/report.md" || status=1
 cat "$out/report.md"
 exit $status

@@ -4,10 +4,11 @@
   gpu_report.py machine --results FILE --text TEXT --fields NAMES --cuda VERSION    notes the machine
   gpu_report.py add     --results FILE --phase P --step S --build ID --status N --seconds N [--out FILE] [--err FILE]
   gpu_report.py is_done --results FILE --phase P --step S --build ID                exit status 0: that step is done
-  gpu_report.py table   --results FILE --phase P --build ID                         exit status 1: steps of P are not done
+  gpu_report.py table   --results FILE --phase P [--build ID]                       exit status 1: steps of P are not done
 
 --status is a step's exit status: 0 ok; 75 it did not fit into the time; 77 it cannot run here; 124 and 137 stopped at its
-limit; all else failed. A later result of a step replaces an earlier one. Results of another build do not count.
+limit; all else failed. A later result of a step replaces an earlier one. Results of another build do not count; without
+--build the one that was measured last does.
 """
 
 import argparse
@@ -20,8 +21,8 @@ DONE = ("ok", "not here")
 
 
 def read(path):
-    """The last result of each step, in the order of their first ones, and the machine."""
-    steps, machine = {}, {}
+    """The last result of each step, in the order of their first ones; the machine; the build measured last."""
+    steps, machine, build = {}, {}, ""
     if path.exists():
         for line in path.read_text().splitlines():
             try:
@@ -32,7 +33,8 @@ def read(path):
                 machine = entry
             else:
                 steps[entry["phase"], entry["step"]] = entry
-    return steps, machine
+                build = build if entry["phase"] == "build" else entry["build"]
+    return steps, machine, build
 
 
 def append(path, entry):
@@ -126,8 +128,8 @@ def training_lines(trainings):
 
 
 def table(args):
-    steps, machine = read(args.results)
-    kept = [entry for entry in steps.values() if counts(entry, args.build)]
+    steps, machine, latest = read(args.results)
+    kept = [entry for entry in steps.values() if counts(entry, args.build or latest)]
     if not kept:
         print("No results yet: scripts/gpu_check.sh --phase build, then ops, then train.")
         return True

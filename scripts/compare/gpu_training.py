@@ -38,7 +38,8 @@ class MemoryWatch:
     """The largest used_memory() of a block, less that at its begin."""
 
     def __enter__(self):
-        self.before, self.most, self.over = used_memory(), 0, threading.Event()
+        self.before, self.over = used_memory(), threading.Event()
+        self.most = self.before or 0
         self.thread = threading.Thread(target=self.watch)
         if self.before is not None:
             self.thread.start()

@@ -119,34 +119,40 @@ def build(shape, recompute=False):
     return Llama()
 
 
-def loss_of(args, run, model, tokens):
-    """Mean cross entropy of each token's successor; in chunks, of one chunk's logits after the other."""
+def cross_entropy(logits, targets):
+    """Summed over tokens."""
     from torch.nn import functional as F
+
+    return F.cross_entropy(logits.float(), targets, reduction="sum")
+
+
+def loss_of(args, run, sum_of, model, tokens):
+    """Mean cross entropy of each token's successor; in chunks, of one chunk's logits after the other."""
     from torch.utils.checkpoint import checkpoint
 
     targets = tokens[:, 1:].flatten()
     if args.loss_chunks == 1:
-        return F.cross_entropy(run(tokens[:, :-1]).flatten(0, 1).float(), targets)
+        return sum_of(run(tokens[:, :-1]).flatten(0, 1), targets) / targets.numel()
     hidden = model.hidden(tokens[:, :-1]).flatten(0, 1)
 
     def part(x, t):
-        return F.cross_entropy(model.output(x).float(), t, reduction="sum")
+        return sum_of(model.output(x), t)
 
     parts = zip(hidden.chunk(args.loss_chunks), targets.chunk(args.loss_chunks))
     return sum(checkpoint(part, x, t, use_reentrant=False) for x, t in parts) / targets.numel()
 
 
 def compiled(args, model):
-    """What turns tokens into logits."""
+    """What turns tokens into logits, and those into a loss."""
     import torch
 
     if not args.compile:
-        return model
+        return model, cross_entropy
     if args.device == "cpu":
-        return torch.compile(model)
+        return torch.compile(model), cross_entropy
     for layer in model.layers:
         layer.compile()
-    return model
+    return model, torch.compile(cross_entropy)
 
 
 def main():
@@ -181,7 +187,7 @@ def main():
     if args.bf16_weights:
         model.to(torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
-    run = compiled(args, model)
+    run, sum_of = compiled(args, model)
     on_gpu = args.device == "cuda"
     seconds, losses = [], []
     for _ in range(args.steps):
@@ -190,7 +196,7 @@ def main():
         # With recomputation autocast would keep a bf16 copy of every weight until the end of the backward.
         cast = torch.autocast(args.device, torch.bfloat16, enabled=not args.float32, cache_enabled=not args.recompute)
         with cast, sdpa_kernel(SDPBackend.FLASH_ATTENTION) if on_gpu else contextlib.nullcontext():
-            loss = loss_of(args, run, model, tokens)
+            loss = loss_of(args, run, sum_of, model, tokens)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
