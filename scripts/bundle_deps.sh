@@ -27,7 +27,7 @@ readonly tools=(cmake ninja-build pkgconf)
 # Parts of the C and C++ toolchains, which stay the machine's own, and what only serves installation.
 readonly left_out='^(libc6.*|libc-dev-bin|linux-libc-dev|libcrypt.*|libnsl.*|libtirpc.*|rpcsvc-proto|libgcc-s1|libstdc.*|libgomp1|gcc-.*|libperl.*|.*-perl|perl.*|dpkg|tar|usrmerge|usr-is-merged|procps|init-system-helpers|libproc2-0|libsystemd0|libelogind0|pkg-config)$'
 
-# closure PACKAGE...: these and all they depend on, but for what is left out and what only that needs.
+# closure PACKAGE...: these and all they depend on (of "a | b" both), but for what is left out and what only that needs.
 closure() {
   local seen=" " queue=("$@") package
   while ((${#queue[@]})); do
@@ -37,7 +37,7 @@ closure() {
     seen+="$package "
     echo "$package"
     mapfile -t -O "${#queue[@]}" queue < <(apt-cache depends --no-recommends --no-suggests --no-conflicts --no-breaks \
-      --no-replaces --no-enhances "$package" | sed -n 's/^  Depends: \([a-z0-9]\)/\1/p')
+      --no-replaces --no-enhances "$package" | sed -n 's/^ [ |]Depends: \([a-z0-9]\)/\1/p')
   done
 }
 
