@@ -12,6 +12,7 @@ also bf16 weights and moments. A round runs each contender once, a process each;
 import argparse
 import json
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -122,6 +123,30 @@ def summary(entry):
     return entry
 
 
+class Stopped(Exception):
+    """By the limit of the step: what is measured is still told."""
+
+
+def stop(*_):
+    raise Stopped
+
+
+def measure_rounds(args, entries):
+    """How many rounds ran."""
+    torch = has_torch(args.python)
+    begin = time.monotonic()
+    for round_ in range(MOST_ROUNDS):
+        for name, function, flags in contenders(args.shape):
+            if function is time_torch and not torch:
+                entries[name]["message"] = "torch not present"
+            elif "message" not in entries[name]:
+                measure(args, name, function, flags, entries[name])
+        elapsed = time.monotonic() - begin
+        if elapsed * (round_ + 2) / (round_ + 1) > args.seconds:
+            break
+    return round_ + 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=RECIPES)
@@ -136,21 +161,17 @@ def main():
     args = parser.parse_args(words[:end])
     args.overrides = words[end + 1:]
 
-    torch = has_torch(args.python)
     entries = {name: {} for name, _, _ in contenders(args.shape)}
-    begin = time.monotonic()
-    for round_ in range(MOST_ROUNDS):
-        for name, function, flags in contenders(args.shape):
-            if function is time_torch and not torch:
-                entries[name]["message"] = "torch not present"
-            elif "message" not in entries[name]:
-                measure(args, name, function, flags, entries[name])
-        elapsed = time.monotonic() - begin
-        if elapsed * (round_ + 2) / (round_ + 1) > args.seconds:
-            break
-    print(json.dumps({"shape": args.shape, "rounds": round_ + 1, "contenders": {n: summary(e) for n, e in entries.items()}}))
+    rounds = 0
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        rounds = measure_rounds(args, entries)
+    except Stopped:
+        for entry in entries.values():
+            entry.setdefault("message", "stopped at the step's limit")
+    print(json.dumps({"shape": args.shape, "rounds": rounds, "contenders": {n: summary(e) for n, e in entries.items()}}))
     titan = [e for n, e in entries.items() if n.startswith("titan")]
-    sys.exit(0 if all(e.get("seconds") for e in titan) else 1)
+    sys.exit(0 if rounds and all(e.get("seconds") for e in titan) else 1)
 
 
 if __name__ == "__main__":
