@@ -2,8 +2,8 @@
 // same file for the host, where kernels/cuda/host runs it. What the two do not share goes through the names
 // below:
 //
-//   TITAN_SHARED(float, tile, 32 * 33);              __shared__ float tile[32 * 33]
-//   float* buffer = dynamic_shared<float>();         extern __shared__
+//   TITAN_SHARED(float, tile, 32 * 33);              __shared__ float tile[32 * 33], 16-byte aligned
+//   float* buffer = dynamic_shared<float>();         extern __shared__, 16-byte aligned
 //   const float4 v = load_vector<float4>(p);         one access, aligned; checked on the host
 //   launch(kernel<float>, grid, block, shared_bytes, stream, arguments...);
 //
@@ -17,23 +17,38 @@
 #include <cstdint>
 #include <cstring>
 
+namespace titan::cuda {
+
+/// Unasked, a block has 48 KiB of shared memory, its static arrays included, of which a launch knows nothing:
+/// so whatever dynamic shared memory there is, is asked for.
+template <class... Parameters>
+void ask_for_shared(void (*kernel)(Parameters...), std::size_t bytes) {
+  if (bytes > 0)
+    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(bytes));
+}
+
+/// What the parameters of a kernel may take.
+inline constexpr std::size_t kMaxParameterBytes = 4096;
+template <class... Parameters>
+inline constexpr bool kParametersFit =
+    (sizeof(Parameters) + ... + 0) + 16 * sizeof...(Parameters) <= kMaxParameterBytes;
+
+}  // namespace titan::cuda
+
 #ifdef __CUDACC__
 
 namespace titan::cuda {
 
-#define TITAN_SHARED(type, name, count) __shared__ type name[count]
-
-/// More than the default limit of dynamic shared memory must be asked for.
-inline constexpr std::size_t kDefaultShared = 48 << 10;
+#define TITAN_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 
 /// Puts the kernel into the stream. Errors of the launch are cudaGetLastError's, as are those of the kernel
 /// later.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments... arguments) {
-  if (shared_bytes > kDefaultShared)
-    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shared_bytes));
+  static_assert(kParametersFit<Parameters...>);
+  ask_for_shared(kernel, shared_bytes);
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
 }
 
@@ -81,15 +96,17 @@ using dim3 = host::Dim3;
 #define gridDim (::titan::cuda::host::grid_size())
 
 #define TITAN_SHARED(type, name, count) \
-  auto& name =                          \
-      *static_cast<type(*)[count]>(::titan::cuda::host::shared_array(sizeof(type[count]), alignof(type)))
+  auto& name = *static_cast<type(*)[count]>(::titan::cuda::host::shared_array(sizeof(type[count])))
 
 /// Kernel parameters are copied when the launch is enqueued, as on the device.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments... arguments) {
+  static_assert(kParametersFit<Parameters...>);
+  ask_for_shared(kernel, shared_bytes);
+  const host::SharedRequest shared{shared_bytes, host::asked_shared(reinterpret_cast<const void*>(kernel))};
   host::enqueue(stream, [=, parameters = std::tuple<Parameters...>(static_cast<Parameters>(arguments)...)] {
-    host::launch(grid, block, shared_bytes, [&] { std::apply(kernel, parameters); });
+    host::launch(grid, block, shared, [&] { std::apply(kernel, parameters); });
   });
 }
 

@@ -26,7 +26,8 @@ Device& Device::get() {
 }
 
 cudaError_t Device::usable(cudaStream_t s) {
-  if (!known(s)) return cudaErrorInvalidResourceHandle;
+  if (const auto error = enter_device()) return error;
+  if (!known(s) || (s != nullptr && s->device != current_device())) return cudaErrorInvalidResourceHandle;
   const CapturePtr& capture = stream(s)->capture;
   return capture != nullptr && capture->invalid ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }

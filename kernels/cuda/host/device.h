@@ -55,9 +55,10 @@ struct Task {
 }  // namespace titan::cuda::host
 
 struct CUstream_st {
-  std::deque<titan::cuda::host::Task> tasks;
-  titan::cuda::host::CapturePtr capture;
-  std::vector<int> frontier;  ///< while capturing: nodes that the next one comes after
+  int device = 0;
+  std::deque<titan::cuda::host::Task> tasks = {};
+  titan::cuda::host::CapturePtr capture = {};
+  std::vector<int> frontier = {};  ///< while capturing: nodes that the next one comes after
 };
 struct CUevent_st {
   bool timed = true;
@@ -67,6 +68,7 @@ struct CUevent_st {
 };
 struct CUgraphExec_st {
   std::shared_ptr<const CUgraph_st> graph;
+  std::size_t bytes = 0;  ///< of device memory
   titan::cuda::host::RecordingPtr last_launch;
 };
 
@@ -138,6 +140,13 @@ class Device {
   /// base -> bytes, of each kind of memory.
   std::map<const std::byte*, std::size_t> device_blocks, host_blocks;
   std::size_t device_capacity = std::size_t{8} << 30, device_used = 0;
+  bool has_room(std::size_t bytes) const {
+    return bytes <= device_capacity && device_used <= device_capacity - bytes;
+  }
+
+  Hardware hardware;
+  std::set<int> contexts;                           ///< devices
+  std::map<const void*, std::size_t> asked_shared;  ///< by kernel
 
  private:
   void run_head(CUstream_st* s);
@@ -150,6 +159,16 @@ class Device {
   CUstream_st default_stream_;
   std::uint64_t next_task_ = 0;
 };
+
+/// Of copies and fills of rows, in bytes.
+inline constexpr std::size_t kMaxPitch = 0x7fffffff;
+
+/// The device that this thread has chosen; the first one unless it has.
+int& current_device();
+/// Shared memory that a block may have on this hardware, when asked for.
+std::size_t max_shared();
+/// The current device's context is made, where there is none yet. An error where there is no device.
+cudaError_t enter_device();
 
 /// The sticky error, if there is one; otherwise `error`, which becomes the last error.
 cudaError_t result(cudaError_t error);

@@ -5,7 +5,6 @@
 #include "kernels/cuda/host/grid.h"
 
 using titan::cuda::host::Device;
-using titan::cuda::host::kMaxShared;
 using titan::cuda::host::Lock;
 using titan::cuda::host::result;
 
@@ -30,7 +29,11 @@ const char* cudaGetErrorName(cudaError_t error) {
     TITAN_NAME(cudaErrorMemoryAllocation)
     TITAN_NAME(cudaErrorInvalidConfiguration)
     TITAN_NAME(cudaErrorInvalidMemcpyDirection)
+    TITAN_NAME(cudaErrorInsufficientDriver)
+    TITAN_NAME(cudaErrorDevicesUnavailable)
+    TITAN_NAME(cudaErrorNoDevice)
     TITAN_NAME(cudaErrorInvalidDevice)
+    TITAN_NAME(cudaErrorNoKernelImageForDevice)
     TITAN_NAME(cudaErrorInvalidResourceHandle)
     TITAN_NAME(cudaErrorNotReady)
     TITAN_NAME(cudaErrorLaunchFailure)
@@ -54,41 +57,117 @@ const char* cudaGetErrorString(cudaError_t error) {
                                                         : cudaGetErrorName(error);
 }
 
+// --- Devices
+
+/// An error where there is none, as CUDA has it.
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  const Device& device = Device::get();
+  *count = 0;
+  if (device.hardware.fault != cudaSuccess) return result(device.hardware.fault);
+  if (device.hardware.devices == 0) return result(cudaErrorNoDevice);
+  *count = device.hardware.devices;
   return result(cudaSuccess);
 }
-cudaError_t cudaSetDevice(int device) { return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+/// Makes the device's context.
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= Device::get().hardware.devices) return result(cudaErrorInvalidDevice);
+  titan::cuda::host::current_device() = device;
+  return result(titan::cuda::host::enter_device());
+}
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = titan::cuda::host::current_device();
   return result(cudaSuccess);
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return result(cudaErrorInvalidDevice);
+  const titan::cuda::host::Hardware& hardware = Device::get().hardware;
+  if (device < 0 || device >= hardware.devices) return result(cudaErrorInvalidDevice);
   *properties = {.name = "CUDA on the host",
-                 .major = 9,
-                 .minor = 0,
+                 .major = hardware.compute_capability / 10,
+                 .minor = hardware.compute_capability % 10,
                  .multiProcessorCount = 4,
                  .totalGlobalMem = Device::get().device_capacity,
-                 .sharedMemPerBlockOptin = kMaxShared};
+                 .sharedMemPerBlockOptin = titan::cuda::host::max_shared(),
+                 .memPitch = titan::cuda::host::kMaxPitch};
   return result(cudaSuccess);
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   Device& device = Device::get();
   const Lock lock(device.mutex);
+  if (const auto error = titan::cuda::host::enter_device()) return result(error);
   *total = device.device_capacity;
   *free = device.device_used < *total ? *total - device.device_used : 0;
   return result(cudaSuccess);
 }
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = Device::get().hardware.driver_version;
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = 13000;
   return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int value) {
-  return result(value >= 0 && static_cast<std::size_t>(value) <= kMaxShared ? cudaSuccess
-                                                                            : cudaErrorInvalidValue);
+
+// --- Kernels
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  if (const auto error = titan::cuda::host::enter_device()) return result(error);
+  *attributes = {};
+  return result(Device::get().hardware.has_kernels ? cudaSuccess : cudaErrorNoKernelImageForDevice);
 }
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute, int value) {
+  Device& device = Device::get();
+  const Lock lock(device.mutex);
+  const auto bytes = static_cast<std::size_t>(value);
+  if (value < 0 || bytes > titan::cuda::host::max_shared()) return result(cudaErrorInvalidValue);
+  device.asked_shared[function] = bytes;
+  return result(cudaSuccess);
+}
+
+namespace titan::cuda::host {
+
+int& current_device() {
+  static thread_local int device = 0;
+  return device;
+}
+
+cudaError_t enter_device() {
+  Device& device = Device::get();
+  const Lock lock(device.mutex);
+  if (device.hardware.fault != cudaSuccess) return device.hardware.fault;
+  device.contexts.insert(current_device());
+  return cudaSuccess;
+}
+
+std::size_t max_shared() {
+  switch (Device::get().hardware.compute_capability) {
+    case 80:
+    case 87:
+      return 163 << 10;
+    case 86:
+    case 89:
+    case 120:
+    case 121:
+      return 99 << 10;
+    default:
+      return Device::get().hardware.compute_capability < 80 ? 64 << 10 : 227 << 10;
+  }
+}
+
+std::size_t asked_shared(const void* kernel) {
+  const Device& device = Device::get();
+  const auto asked = device.asked_shared.find(kernel);
+  return asked != device.asked_shared.end() ? asked->second : 0;
+}
+
+void set_hardware(const Hardware& hardware) {
+  Device& device = Device::get();
+  const Lock lock(device.mutex);
+  device.hardware = hardware;
+  device.contexts.clear();
+  device.asked_shared.clear();
+  current_device() = 0;
+}
+
+int contexts() { return static_cast<int>(Device::get().contexts.size()); }
+
+}  // namespace titan::cuda::host

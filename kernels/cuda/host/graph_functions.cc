@@ -88,7 +88,11 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   const Lock lock(device.mutex);
   *exec = nullptr;
   if (!device.graphs.known(graph)) return result(cudaErrorInvalidValue);
-  *exec = device.execs.make({std::make_shared<const CUgraph_st>(*graph), nullptr});
+  const std::size_t bytes = static_cast<std::size_t>(device.hardware.node_bytes) * graph->nodes.size();
+  if (!device.has_room(bytes)) return result(cudaErrorMemoryAllocation);
+  device.device_used += bytes;
+  *exec = device.execs.make(
+      {.graph = std::make_shared<const CUgraph_st>(*graph), .bytes = bytes, .last_launch = nullptr});
   return result(cudaSuccess);
 }
 
@@ -125,6 +129,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   const Lock lock(device.mutex);
   if (!device.execs.known(exec)) return result(cudaErrorInvalidValue);
   exec->graph = nullptr;
+  device.device_used -= std::exchange(exec->bytes, 0);
   device.execs.destroy(exec);
   return result(cudaSuccess);
 }

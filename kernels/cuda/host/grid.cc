@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/host/device.h"
 #include "kernels/cuda/host/fiber.h"
+#include "kernels/cuda/host/shared_memory.h"
 
 namespace titan::cuda::host {
 namespace {
@@ -39,19 +41,16 @@ bool same(const Site& a, const Site& b) {
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-/// Shared memory starts as NaN in every float format.
-constexpr int kPoison = 0xff;
-
 struct SharedArray {
   Site site;
   std::size_t bytes;
-  std::unique_ptr<std::byte[]> memory;
+  SharedMemory memory;
 };
 
 /// One block, run by one operating-system thread; kept for the next one.
 class Block {
  public:
-  void run(Dim3 grid, Dim3 size, Dim3 index, std::size_t dynamic_bytes, FunctionRef<void()> kernel,
+  void run(Dim3 grid, Dim3 size, Dim3 index, SharedRequest dynamic, FunctionRef<void()> kernel,
            std::mt19937_64& random);
 
   Dim3 grid, size, index;
@@ -68,7 +67,7 @@ class Block {
   /// Of the current thread's warp: the lanes that wait in a collective.
   std::uint32_t& waiting() { return waiting_[static_cast<std::size_t>(current_ / kWarp)]; }
   void* shared_array(std::size_t bytes, const Site& site);
-  void* dynamic() { return dynamic_.get(); }
+  void* dynamic() const { return dynamic_.get(); }
   [[noreturn]] void fail(const std::string& what) const {
     throw KernelError(fmt::format("{} (block {},{},{}; thread {} of {})", what, index.x, index.y, index.z,
                                   current_, count_));
@@ -85,8 +84,9 @@ class Block {
   std::vector<std::unique_ptr<FiberStack>> stacks_;
   std::vector<std::uint32_t> waiting_;  ///< by warp
   std::vector<SharedArray> shared_;
-  std::size_t static_bytes_ = 0, dynamic_bytes_ = 0;
-  std::unique_ptr<std::byte[]> dynamic_;
+  std::size_t static_bytes_ = 0;
+  SharedRequest request_;
+  SharedMemory dynamic_;
 };
 
 thread_local Block* t_block = nullptr;
@@ -94,12 +94,6 @@ thread_local Block* t_block = nullptr;
 Block& block() {
   if (t_block == nullptr) throw KernelError("a device function was called outside a kernel");
   return *t_block;
-}
-
-std::unique_ptr<std::byte[]> poisoned(std::size_t bytes) {
-  std::unique_ptr<std::byte[]> memory(new std::byte[bytes]);
-  std::memset(memory.get(), kPoison, bytes);
-  return memory;
 }
 
 void Block::start(FunctionRef<void()> kernel) {
@@ -118,14 +112,14 @@ void Block::start(FunctionRef<void()> kernel) {
   }
 }
 
-void Block::run(Dim3 grid_, Dim3 size_, Dim3 index_, std::size_t dynamic_bytes, FunctionRef<void()> kernel,
+void Block::run(Dim3 grid_, Dim3 size_, Dim3 index_, SharedRequest dynamic, FunctionRef<void()> kernel,
                 std::mt19937_64& random) {
   grid = grid_, size = size_, index = index_;
   count_ = static_cast<int>(size.count());
   shared_.clear();
   static_bytes_ = 0;
-  dynamic_bytes_ = dynamic_bytes;
-  dynamic_ = dynamic_bytes > 0 ? poisoned(dynamic_bytes) : nullptr;
+  request_ = dynamic;
+  dynamic_ = SharedMemory(dynamic.bytes);
   std::vector<int> turns(static_cast<std::size_t>(count_));
   std::iota(turns.begin(), turns.end(), 0);
   if (g_schedule.order == Order::reverse) std::reverse(turns.begin(), turns.end());
@@ -213,13 +207,19 @@ void* Block::shared_array(std::size_t bytes, const Site& site) {
       return a.memory.get();
     }
   static_bytes_ += bytes;
-  if (static_bytes_ > kMaxStaticShared || static_bytes_ + dynamic_bytes_ > kMaxShared)
+  const std::size_t most = max_shared(), together = static_bytes_ + request_.bytes;
+  if (static_bytes_ > kUnaskedShared || together > most)
     fail(fmt::format("{}: {} bytes of static shared memory and {} of dynamic; at most {} and {} together",
-                     place(site), static_bytes_, dynamic_bytes_, kMaxStaticShared, kMaxShared));
-  return shared_.emplace_back(SharedArray{site, bytes, poisoned(bytes)}).memory.get();
+                     place(site), static_bytes_, request_.bytes, kUnaskedShared, most));
+  if (together > kUnaskedShared && request_.asked < request_.bytes)
+    fail(
+        fmt::format("{}: {} bytes of static shared memory and {} of dynamic, of which cudaFuncSetAttribute "
+                    "was asked for {}: more than {} together must be asked for",
+                    place(site), static_bytes_, request_.bytes, request_.asked, kUnaskedShared));
+  return shared_.emplace_back(SharedArray{site, bytes, SharedMemory(bytes)}).memory.get();
 }
 
-void check_launch(Dim3 grid, Dim3 block, std::size_t shared) {
+void check_launch(Dim3 grid, Dim3 block, SharedRequest shared) {
   const auto refuse = [&](const std::string& what) {
     throw KernelError(fmt::format("launch of grid {},{},{} of blocks {},{},{}: {}", grid.x, grid.y, grid.z,
                                   block.x, block.y, block.z, what));
@@ -229,15 +229,18 @@ void check_launch(Dim3 grid, Dim3 block, std::size_t shared) {
     refuse(fmt::format("a block has at most {} threads, 64 in z", kMaxBlockThreads));
   if (grid.x > kMaxGridX || grid.y > kMaxGridYZ || grid.z > kMaxGridYZ)
     refuse(fmt::format("a grid has at most {} blocks in x, {} in y and z", kMaxGridX, kMaxGridYZ));
-  if (shared > kMaxShared) refuse(fmt::format("{} bytes of shared memory, at most {}", shared, kMaxShared));
+  const std::size_t most = std::max(kUnaskedShared, shared.asked);
+  if (shared.bytes > most || shared.bytes > max_shared())
+    refuse(fmt::format("{} bytes of shared memory, {} asked for, at most {}", shared.bytes, shared.asked,
+                       max_shared()));
 }
 
 }  // namespace
 
 void set_schedule(Schedule schedule) { g_schedule = schedule; }
 
-void launch(Dim3 grid, Dim3 size, std::size_t dynamic_shared_bytes, FunctionRef<void()> kernel) {
-  check_launch(grid, size, dynamic_shared_bytes);
+void launch(Dim3 grid, Dim3 size, SharedRequest shared, FunctionRef<void()> kernel) {
+  check_launch(grid, size, shared);
   const std::int64_t blocks = grid.count();
   std::atomic<bool> failed{false};
   std::exception_ptr error;
@@ -254,7 +257,7 @@ void launch(Dim3 grid, Dim3 size, std::size_t dynamic_shared_bytes, FunctionRef<
       kept->run(grid, size,
                 Dim3(static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
                      static_cast<unsigned>(b / grid.x / grid.y)),
-                dynamic_shared_bytes, kernel, random);
+                shared, kernel, random);
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!failed.exchange(true)) error = std::current_exception();
@@ -315,11 +318,7 @@ void exchange(std::uint32_t mask, const void* value, std::size_t bytes, std::byt
 
 AsyncCopies& async_copies() { return block().current().copies; }
 
-void* shared_array(std::size_t bytes, std::size_t alignment, Site site) {
-  void* p = block().shared_array(bytes, site);
-  check_aligned(p, alignment, site);
-  return p;
-}
+void* shared_array(std::size_t bytes, Site site) { return block().shared_array(bytes, site); }
 
 void* dynamic_shared() { return block().dynamic(); }
 

@@ -38,13 +38,20 @@ struct Schedule {
 /// For all launches from now on.
 void set_schedule(Schedule schedule);
 
+/// The dynamic shared memory of a launch, and how much of it cudaFuncSetAttribute has allowed the kernel.
+struct SharedRequest {
+  std::size_t bytes = 0, asked = 0;
+};
+/// What the kernel has asked for with cudaFuncSetAttribute.
+std::size_t asked_shared(const void* kernel);
+
 /// Runs kernel() once for every thread of the grid; returns when all have finished. Throws the first
 /// KernelError (or whatever a thread threw).
-void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes, FunctionRef<void()> kernel);
+void launch(Dim3 grid, Dim3 block, SharedRequest shared, FunctionRef<void()> kernel);
 
 inline constexpr std::int64_t kMaxBlockThreads = 1024, kMaxGridX = 0x7fffffff, kMaxGridYZ = 65535;
-inline constexpr std::size_t kMaxStaticShared = 48 << 10,
-                             kMaxShared = 227 << 10;  ///< of compute capability 9.0
+/// Of a block that has not asked for more, static and dynamic together.
+inline constexpr std::size_t kUnaskedShared = 48 << 10;
 inline constexpr int kWarp = 32;
 
 // --- In a kernel
@@ -75,9 +82,9 @@ void collective(std::uint32_t mask, void* brought, FunctionRef<void(void* const*
 /// Copies from global to shared memory that the current thread has begun and not yet waited for.
 AsyncCopies& async_copies();
 
-/// The block's shared array of this place in the source.
-void* shared_array(std::size_t bytes, std::size_t alignment, Site site = Site::current());
-/// The shared memory that the launch asked for, 16-byte aligned.
+/// The block's shared array of this place in the source, aligned to 16 bytes and no more.
+void* shared_array(std::size_t bytes, Site site = Site::current());
+/// The shared memory that the launch asked for, aligned to 16 bytes and no more.
 void* dynamic_shared();
 
 /// Throws unless p is a multiple of `alignment`.

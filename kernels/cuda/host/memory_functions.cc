@@ -84,9 +84,9 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   Device& device = Device::get();
   const Lock lock(device.mutex);
   *p = nullptr;
+  if (const auto error = titan::cuda::host::enter_device()) return result(error);
   if (const auto error = device.refuse_in_capture()) return result(error);
-  if (bytes > device.device_capacity || device.device_used > device.device_capacity - bytes)
-    return result(cudaErrorMemoryAllocation);
+  if (!device.has_room(bytes)) return result(cudaErrorMemoryAllocation);
   const cudaError_t error = allocate(device.device_blocks, p, bytes);
   if (error == cudaSuccess) device.device_used += bytes;
   return result(error);
@@ -139,7 +139,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
   Device& device = Device::get();
   const Lock lock(device.mutex);
   if (const auto error = device.usable(stream)) return result(error);
-  if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidValue);
+  if (width > to_pitch || width > from_pitch || std::max(to_pitch, from_pitch) > titan::cuda::host::kMaxPitch)
+    return result(cudaErrorInvalidValue);
   if (width == 0 || height == 0) return result(cudaSuccess);
   const auto extent = [&](std::size_t pitch) { return (height - 1) * pitch + width; };
   if (const auto error = check_copy(where(to, extent(to_pitch)), where(from, extent(from_pitch)), kind))
@@ -189,7 +190,8 @@ cudaError_t cudaMemset2DAsync(void* p, std::size_t pitch, int value, std::size_t
   Device& device = Device::get();
   const Lock lock(device.mutex);
   if (const auto error = device.usable(stream)) return result(error);
-  if (height > 1 && width > pitch) return result(cudaErrorInvalidValue);
+  if ((height > 1 && width > pitch) || pitch > titan::cuda::host::kMaxPitch)
+    return result(cudaErrorInvalidValue);
   if (width == 0 || height == 0) return result(cudaSuccess);
   const Where target = where(p, (height - 1) * pitch + width);
   if (target != Where::device && target != Where::pinned) return result(cudaErrorInvalidValue);

@@ -59,7 +59,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   const Lock lock(device.mutex);
   *stream = nullptr;
   if (flags != cudaStreamNonBlocking) return result(cudaErrorInvalidValue);
-  *stream = device.streams.make({});
+  if (const auto error = titan::cuda::host::enter_device()) return result(error);
+  *stream = device.streams.make({.device = titan::cuda::host::current_device()});
   return result(cudaSuccess);
 }
 

@@ -33,6 +33,20 @@ void enqueue(cudaStream_t stream, std::function<void()> body);
 /// Makes cudaGetLastError return `error`, once.
 cudaError_t set_last_error(cudaError_t error);
 
+/// The machine that the stand-ins play.
+struct Hardware {
+  int devices = 1;
+  int compute_capability = 90;  ///< major · 10 + minor
+  /// What the first calls answer when there is no usable driver: cudaErrorInsufficientDriver and the like.
+  cudaError_t fault = cudaSuccess;
+  bool has_kernels = true;      ///< the library holds code for this compute capability
+  int driver_version = 13000;   ///< 0: no driver
+  std::int64_t node_bytes = 0;  ///< of device memory, that an instantiated graph takes for a node
+};
+void set_hardware(const Hardware& hardware);
+/// Devices that some call has made a context on, with the memory that takes.
+int contexts();
+
 /// Forgets all work that has not run and the sticky error. Memory and handles stay.
 void reset_device();
 

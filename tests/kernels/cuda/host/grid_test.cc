@@ -130,6 +130,18 @@ __global__ void too_much_static() {
   big[threadIdx.x] = 1;
 }
 
+__global__ void static_and_dynamic(int* y) {
+  TITAN_SHARED(int, own, 32);
+  own[threadIdx.x] = static_cast<int>(threadIdx.x);
+  y[threadIdx.x] = own[threadIdx.x];
+}
+
+__global__ void counts_on_32_bytes() {
+  TITAN_SHARED(char, bytes, 64);
+  load_vector<int4>(bytes);
+  host::check_aligned(bytes, 32);
+}
+
 TEST_CASE("a sum over blocks is right in every order, and the same bits") {
   constexpr int kBlocks = 7, kThreads = 256;
   std::vector<float> x(kBlocks * kThreads * 2);
@@ -215,9 +227,24 @@ TEST_CASE("launches that no GPU takes are refused") {
   CHECK_THROWS_WITH(launch_with(dim3(1), dim3(32), 233000), Contains("shared memory"));
   CHECK_THROWS_WITH(run_kernel(too_much_static, dim3(1), dim3(32), 0, nullptr),
                     Contains("static shared memory"));
+  CHECK_THROWS_WITH(run_kernel(counts_on_32_bytes, dim3(1), dim3(1), 0, nullptr), Contains("multiple of 32"));
   CHECK_THROWS_WITH(host::barrier(), Contains("outside a kernel"));
   launch_with(dim3(2), dim3(1024), 4096);
   for (int i = 0; i < 1024; ++i) CHECK(y[static_cast<std::size_t>(i)] == 1023 - i);
+}
+
+TEST_CASE("more than 48 KiB of shared memory, static arrays included, must be asked for") {
+  std::vector<int> y(32);
+  const auto launch_with = [&](std::size_t bytes, std::size_t asked) {
+    host::launch(dim3(1), dim3(32), {bytes, asked}, [&] { static_and_dynamic(y.data()); });
+  };
+  CHECK_NOTHROW(launch_with(host::kUnaskedShared - 128, 0));
+  CHECK_THROWS_WITH(launch_with(host::kUnaskedShared, 0), Contains("must be asked for"));
+  CHECK_NOTHROW(launch_with(host::kUnaskedShared, host::kUnaskedShared));
+  CHECK_THROWS_WITH(launch_with(host::kUnaskedShared + 1, 0), Contains("0 asked for"));
+  CHECK_THROWS_WITH(launch_with(227 << 10, 227 << 10), Contains("together"));
+  run_kernel(static_and_dynamic, dim3(1), dim3(32), host::kUnaskedShared, nullptr, y.data());  // asks
+  CHECK(y[31] == 31);
 }
 
 #ifdef __SANITIZE_ADDRESS__
