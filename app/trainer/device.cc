@@ -67,6 +67,12 @@ bool set(const char* variable) {
   return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
+/// 0 unless it is set to a positive number.
+int number(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr ? std::max(0, std::atoi(value)) : 0;
+}
+
 /// The first device, and why there is none.
 const cuda::CudaDevice* first_gpu(std::string& why_not) {
   const cuda::Library& library = cuda::load_library();
@@ -81,8 +87,7 @@ const cuda::CudaDevice* first_gpu(std::string& why_not) {
     why_not = error.what();
     return nullptr;
   }
-  if (devices.empty()) why_not = "the driver sees no device (CUDA_VISIBLE_DEVICES may hide them)";
-  return devices.empty() ? nullptr : &devices.front();
+  return &devices.front();
 }
 
 }  // namespace
@@ -123,15 +128,14 @@ std::unique_ptr<Backend> make_backend(const DeviceRequest& request) {
   if (choose_device(request) == DeviceKind::cpu) return cpu;
   return cuda::load_library().api->make_backend({.host = std::move(cpu),
                                                  .gemm_table = request.gemm_table,
+                                                 .gemm_multiprocessors = number("TITAN_CUDA_GEMM_SMS"),
                                                  .graphs = !set("TITAN_CUDA_NO_GRAPHS"),
                                                  .synchronous = set("TITAN_CUDA_SYNCHRONOUS")});
 }
 
 DeviceMemory device_memory(const DeviceRequest& request) {
   if (choose_device(request) == DeviceKind::cpu) return {};
-  std::string why_not;
-  const cuda::CudaDevice* device = first_gpu(why_not);
-  return {.free_bytes = device->free_bytes, .total_bytes = device->memory_bytes};
+  return cuda::load_library().api->memory(0);
 }
 
 }  // namespace titan

@@ -34,10 +34,7 @@ std::unique_ptr<Backend> make_backend(const DeviceRequest& request);
 /// The threads that compute when `asked` are asked for: for 0, as many as there are processors.
 int compute_threads(std::int64_t asked);
 
-/// Free and whole memory of the GPU that would be used; zeros where it is the CPU.
-struct DeviceMemory {
-  std::int64_t free_bytes = 0, total_bytes = 0;
-};
+/// Of the GPU that would be used; zeros where it is the CPU.
 DeviceMemory device_memory(const DeviceRequest& request);
 
 }  // namespace titan

@@ -22,17 +22,28 @@ std::string processor_name() {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-/// Each line of `facts` under the first word.
+std::string device_line(const cuda::CudaApi& api, const cuda::CudaDevice& device, int index) {
+  const auto line = [&](const std::string& memory) {
+    return fmt::format("device: {}, compute capability {}.{}, {} SMs, {:.1f} GiB, {}\n", device.name,
+                       device.compute_capability / 10, device.compute_capability % 10, device.multiprocessors,
+                       gib(device.memory_bytes), memory);
+  };
+  try {
+    return line(fmt::format("{:.1f} GiB free", gib(api.memory(index).free_bytes)));
+  } catch (const std::exception& error) {
+    return line(fmt::format("not usable: {}", error.what()));
+  }
+}
+
 std::string cuda_report() {
   const cuda::Library& library = cuda::load_library();
   if (!library) return fmt::format("cuda             {}\n", library.why_not);
   std::string text = fmt::format("cuda             {}\n", library.path);
   try {
     text += library.api->describe();
-    for (const cuda::CudaDevice& device : library.api->devices())
-      text += fmt::format("device: {}, compute capability {}.{}, {} SMs, {:.1f} GiB, {:.1f} GiB free\n",
-                          device.name, device.compute_capability / 10, device.compute_capability % 10,
-                          device.multiprocessors, gib(device.memory_bytes), gib(device.free_bytes));
+    const std::vector<cuda::CudaDevice> devices = library.api->devices();
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      text += device_line(*library.api, devices[i], static_cast<int>(i));
   } catch (const std::exception& error) {
     text += fmt::format("not usable: {}\n", error.what());
   }

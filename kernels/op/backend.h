@@ -55,6 +55,11 @@ class CommandError : public std::runtime_error {
   std::size_t index_;
 };
 
+/// Of a device, in bytes, whoever uses it; zeros where it is the host's.
+struct DeviceMemory {
+  std::int64_t free_bytes = 0, total_bytes = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -73,6 +78,7 @@ class Backend {
   /// Blocking copies between caller memory and backend memory; from several threads.
   virtual void upload(const void* from, std::byte* to, std::int64_t bytes) = 0;
   virtual void download(const std::byte* from, void* to, std::int64_t bytes) = 0;
+  virtual DeviceMemory device_memory() { return {}; }
 };
 
 }  // namespace titan

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "kernels/base/error.h"
+#include "kernels/cuda/backend/devices.h"
 #include "kernels/cuda/backend/handles.h"
 #include "kernels/cuda/backend/recording.h"
 #include "kernels/cuda/base/run.h"
@@ -30,12 +31,14 @@ DeviceInfo device_info(int device) {
           .multiprocessors = properties.multiProcessorCount};
 }
 
-/// With the algorithms that `table` holds, where there is such a file.
-std::unique_ptr<GemmEngine> make_gemm_engine(const std::string& table) {
-  if (table.empty()) return std::make_unique<GemmEngine>();
+/// With the algorithms that its table holds, where there is such a file.
+std::unique_ptr<GemmEngine> make_gemm_engine(const CudaOptions& options) {
+  const std::string& table = options.gemm_table;
+  const GemmOptions gemm{.multiprocessors = options.gemm_multiprocessors, .measure = !table.empty()};
+  if (table.empty()) return std::make_unique<GemmEngine>(gemm);
   try {
     return std::make_unique<GemmEngine>(
-        GemmOptions{.measure = true}, std::filesystem::exists(table) ? load_gemm_table(table) : GemmTable{});
+        gemm, std::filesystem::exists(table) ? load_gemm_table(table) : GemmTable{});
   } catch (const UserError& error) {
     throw UserError(
         fmt::format("{}: {}; remove the file, or set cuda.measure_gemms = false", table, error.what()));
@@ -69,17 +72,21 @@ class CaptureScope {
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaOptions& options) : options_(options) {
-    TITAN_CUDA(cudaSetDevice(options.device));
+    use_device(options.device);
     device_ = device_info(options.device);
-    gemm_ = make_gemm_engine(options.gemm_table);
+    gemm_ = make_gemm_engine(options);
     saved_algorithms_ = gemm_->table().algorithms.size();
     fork_ = make_event(false);
     copies_ = make_stream();
     reserve_lanes(1);
   }
-  ~CudaBackend() override { cudaDeviceSynchronize(); }
+  ~CudaBackend() override {
+    cudaSetDevice(options_.device);
+    cudaDeviceSynchronize();
+  }
 
   std::byte* allocate(Space space, std::int64_t bytes) override {
+    choose_device();
     return space == Space::device ? allocate_device(static_cast<std::size_t>(bytes))
                                   : allocate_host(static_cast<std::size_t>(bytes));
   }
@@ -88,14 +95,13 @@ class CudaBackend final : public Backend {
                std::span<CommandTime> times) override {
     TITAN_CHECK(times.empty() || times.size() == commands.size());
     if (commands.empty()) return;
+    choose_device();
     Recording& recording = recording_of(commands);
     reserve_lanes(recording.lanes());
     communicators_ = communicators;
     if (!times.empty())
       run_timed(commands, recording, times);
-    else if (graph_allowed(commands, recording))
-      run_graph(commands, recording);
-    else
+    else if (!graph_allowed(commands, recording) || !run_graph(commands, recording))
       enqueue(commands, recording, {});
     ++recording.runs;
     finish();
@@ -103,15 +109,23 @@ class CudaBackend final : public Backend {
     save_gemm_table();
   }
 
-  void forget(std::span<const Command> commands) override { recordings_.erase(commands.data()); }
+  void forget(std::span<const Command> commands) override {
+    choose_device();
+    recordings_.erase(commands.data());
+  }
 
   bool host_addressable(Space space) const override { return space == Space::host; }
   void upload(const void* from, std::byte* to, std::int64_t bytes) override { copy(from, to, bytes); }
   void download(const std::byte* from, void* to, std::int64_t bytes) override { copy(from, to, bytes); }
+  DeviceMemory device_memory() override { return cuda_memory(options_.device); }
 
  private:
+  /// Each thread has a device of its own, the first one unless it has chosen; streams and memory are of one.
+  void choose_device() const { TITAN_CUDA(cudaSetDevice(options_.device)); }
+
   /// cudaMemcpy may return before the device has the bytes, and lanes do not wait for its stream.
   void copy(const void* from, void* to, std::int64_t bytes) {
+    choose_device();
     TITAN_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, copies_.get()));
     TITAN_CUDA(cudaStreamSynchronize(copies_.get()));
   }
@@ -173,20 +187,33 @@ class CudaBackend final : public Backend {
 
   /// The first run is eager: libraries choose and load kernels in it, which a capture must not do.
   bool graph_allowed(std::span<const Command> commands, const Recording& recording) const {
-    return options_.graphs && !options_.synchronous && recording.runs > 0 && communicators_ == nullptr &&
-           commands.size() <= kMaxGraphCommands;
+    return options_.graphs && !options_.synchronous && !recording.eager && recording.runs > 0 &&
+           communicators_ == nullptr && commands.size() <= kMaxGraphCommands;
   }
 
-  void run_graph(std::span<const Command> commands, Recording& recording) {
-    if (recording.graph == nullptr) {
-      CaptureScope capture(origin());
-      enqueue(commands, recording, {});
-      const Graph graph = capture.end();
-      cudaGraphExec_t exec = nullptr;
-      TITAN_CUDA(cudaGraphInstantiate(&exec, graph.get(), 0));
-      recording.graph = GraphExec(exec);
+  /// False, with nothing enqueued, when the device has no memory for the graph, which it allocates when it is
+  /// instantiated or first launched.
+  bool run_graph(std::span<const Command> commands, Recording& recording) {
+    cudaError_t error = recording.graph == nullptr ? record(commands, recording) : cudaSuccess;
+    if (error == cudaSuccess) error = cudaGraphLaunch(recording.graph.get(), origin());
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      recording.graph = nullptr;
+      recording.eager = true;
+      return false;
     }
-    TITAN_CUDA(cudaGraphLaunch(recording.graph.get(), origin()));
+    TITAN_CUDA(error);
+    return true;
+  }
+
+  cudaError_t record(std::span<const Command> commands, Recording& recording) {
+    CaptureScope capture(origin());
+    enqueue(commands, recording, {});
+    const Graph graph = capture.end();
+    cudaGraphExec_t exec = nullptr;
+    const cudaError_t error = cudaGraphInstantiate(&exec, graph.get(), 0);
+    recording.graph = GraphExec(exec);
+    return error;
   }
 
   /// All lanes start after what is in the first one, and the first one ends after all.
@@ -299,40 +326,7 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
-  int count = 0;
-  TITAN_CUDA(cudaGetDeviceCount(&count));
-  if (options.device >= count)
-    throw UserError(fmt::format("there is no CUDA device {}: this machine has {}", options.device, count));
   return std::make_unique<CudaBackend>(options);
-}
-
-std::vector<CudaDevice> cuda_devices() {
-  int count = 0, current = 0;
-  TITAN_CUDA(cudaGetDeviceCount(&count));
-  std::vector<CudaDevice> devices;
-  if (count > 0) TITAN_CUDA(cudaGetDevice(&current));
-  for (int i = 0; i < count; ++i) {
-    cudaDeviceProp properties;
-    std::size_t free = 0, total = 0;
-    TITAN_CUDA(cudaGetDeviceProperties(&properties, i));
-    TITAN_CUDA(cudaSetDevice(i));
-    TITAN_CUDA(cudaMemGetInfo(&free, &total));
-    devices.push_back({.name = properties.name,
-                       .compute_capability = properties.major * 10 + properties.minor,
-                       .multiprocessors = properties.multiProcessorCount,
-                       .memory_bytes = static_cast<std::int64_t>(total),
-                       .free_bytes = static_cast<std::int64_t>(free)});
-  }
-  if (count > 0) TITAN_CUDA(cudaSetDevice(current));
-  return devices;
-}
-
-std::string describe_cuda() {
-  int driver = 0, runtime = 0;
-  TITAN_CUDA(cudaDriverGetVersion(&driver));
-  TITAN_CUDA(cudaRuntimeGetVersion(&runtime));
-  const auto version = [](int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
-  return fmt::format("driver: CUDA {}\nruntime: CUDA {}\n", version(driver), version(runtime));
 }
 
 }  // namespace titan::cuda

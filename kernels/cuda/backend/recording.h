@@ -38,6 +38,7 @@ class Recording {
 
   int runs = 0;
   GraphExec graph;
+  bool eager = false;  ///< for good: the device has no memory for a graph
 
  private:
   std::map<std::size_t, HostCall> host_calls_;

@@ -31,6 +31,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     TITAN_NAME(cudaErrorInvalidMemcpyDirection)
     TITAN_NAME(cudaErrorInsufficientDriver)
     TITAN_NAME(cudaErrorDevicesUnavailable)
+    TITAN_NAME(cudaErrorInvalidDeviceFunction)
     TITAN_NAME(cudaErrorNoDevice)
     TITAN_NAME(cudaErrorInvalidDevice)
     TITAN_NAME(cudaErrorNoKernelImageForDevice)

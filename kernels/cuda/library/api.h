@@ -15,7 +15,7 @@ struct CudaDevice {
   std::string name;
   int compute_capability = 0;  ///< major · 10 + minor
   int multiprocessors = 0;
-  std::int64_t memory_bytes = 0, free_bytes = 0;
+  std::int64_t memory_bytes = 0;
 };
 
 struct CudaOptions {
@@ -25,6 +25,9 @@ struct CudaOptions {
   /// Choose the algorithm of each matrix product by measurement when it is first seen, and keep the choices
   /// in this file: who finds it there makes the same ones. Empty: the library's heuristic chooses.
   std::string gemm_table = {};
+  /// Multiprocessors that matrix products are meant to use, so that what runs beside them keeps the others;
+  /// 0: all.
+  int gemm_multiprocessors = 0;
   /// Capture command lists that run again into graphs.
   bool graphs = true;
   /// Wait after every command: an error names the node that it is in.
@@ -33,7 +36,10 @@ struct CudaOptions {
 
 struct CudaApi {
   const char* build;  ///< must be the executable's kBuild
+  /// Takes memory on none of them. Throws UserError with the reason when there is none.
   std::vector<CudaDevice> (*devices)();
+  /// As it is once this process has its share of it. Throws UserError when the device cannot be used.
+  DeviceMemory (*memory)(int device);
   std::string (*describe)();
   std::unique_ptr<Backend> (*make_backend)(const CudaOptions&);
 };

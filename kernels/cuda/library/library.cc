@@ -22,7 +22,17 @@ std::string beside_executable() {
 
 Library open(const std::string& path) {
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return {.path = path, .why_not = fmt::format("cannot load {}: {}", path, dlerror())};
+  if (handle == nullptr) {
+    const std::string problem = dlerror();
+    const bool toolkit =
+        problem.find("libcudart") != problem.npos || problem.find("libcublasLt") != problem.npos;
+    return {
+        .path = path,
+        .why_not = fmt::format("cannot load {}: {}{}", path, problem,
+                               toolkit ? "; install that version of CUDA's runtime and of cuBLAS, or name "
+                                         "their folder in LD_LIBRARY_PATH"
+                                       : "")};
+  }
   const auto get_api = reinterpret_cast<GetApi>(dlsym(handle, kApiSymbol));
   if (get_api == nullptr)
     return {.path = path, .why_not = fmt::format("{} is no CUDA backend of titan", path)};
