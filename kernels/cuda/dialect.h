@@ -84,6 +84,7 @@ __device__ __forceinline__ void store_vector(void* p, const Vector& v) {
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __restrict__ __restrict
 
 namespace titan::cuda {

@@ -7,11 +7,15 @@
 #include <bit>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
+#include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/host/device.h"
@@ -23,7 +27,7 @@ namespace {
 
 Schedule g_schedule;  ///< set by tests between launches
 
-enum class State : std::uint8_t { ready, at_barrier, in_warp, done };
+enum class State : std::uint8_t { ready, at_barrier, in_warp, in_group, waiting, done };
 
 struct Thread {
   Fiber fiber;
@@ -32,6 +36,8 @@ struct Thread {
   Site site;               ///< where it waits
   std::uint32_t mask = 0;  ///< of the collective it waits in
   void* brought = nullptr;
+  std::optional<FunctionRef<bool()>> condition;  ///< of one that is waiting, and what for
+  std::optional<FunctionRef<std::string()>> what;
   AsyncCopies copies;
 };
 
@@ -67,7 +73,12 @@ class Block {
   /// Of the current thread's warp: the lanes that wait in a collective.
   std::uint32_t& waiting() { return waiting_[static_cast<std::size_t>(current_ / kWarp)]; }
   void* shared_array(std::size_t bytes, const Site& site);
-  void* dynamic() const { return dynamic_.get(); }
+  std::byte* dynamic() const { return dynamic_.get(); }
+  std::size_t dynamic_bytes() const { return request_.bytes; }
+  std::shared_ptr<void>& slot(const std::type_info& kind) { return slots_[kind]; }
+  void begin(std::function<void()> work);
+  /// Of the current thread's warp group: how many have come to a collective.
+  int& come() { return come_[static_cast<std::size_t>(current_ / kWarpGroup)]; }
   [[noreturn]] void fail(const std::string& what) const {
     throw KernelError(fmt::format("{} (block {},{},{}; thread {} of {})", what, index.x, index.y, index.z,
                                   current_, count_));
@@ -75,6 +86,8 @@ class Block {
 
  private:
   void start(FunctionRef<void()> kernel);
+  bool give_turn(int number);
+  bool finish_background(std::size_t which);
   bool release_barrier();
   void check_warps();
   [[noreturn]] void report_deadlock() const;
@@ -83,6 +96,9 @@ class Block {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::unique_ptr<FiberStack>> stacks_;
   std::vector<std::uint32_t> waiting_;  ///< by warp
+  std::vector<int> come_;               ///< by warp group
+  std::vector<std::function<void()>> background_;
+  std::map<std::type_index, std::shared_ptr<void>> slots_;
   std::vector<SharedArray> shared_;
   std::size_t static_bytes_ = 0;
   SharedRequest request_;
@@ -102,6 +118,9 @@ void Block::start(FunctionRef<void()> kernel) {
     stacks_.push_back(std::make_unique<FiberStack>());
   }
   waiting_.assign(static_cast<std::size_t>((count_ + kWarp - 1) / kWarp), 0);
+  come_.assign(static_cast<std::size_t>((count_ + kWarpGroup - 1) / kWarpGroup), 0);
+  background_.clear();
+  slots_.clear();
   for (int i = 0; i < count_; ++i) {
     Thread& t = thread(i);
     const auto n = static_cast<unsigned>(i);
@@ -125,21 +144,46 @@ void Block::run(Dim3 grid_, Dim3 size_, Dim3 index_, SharedRequest dynamic, Func
   if (g_schedule.order == Order::reverse) std::reverse(turns.begin(), turns.end());
   start(kernel);
   for (;;) {
-    if (g_schedule.order == Order::random) std::shuffle(turns.begin(), turns.end(), random);
     bool progress = false, all_done = true;
-    for (const int i : turns) {
-      if (thread(i).state != State::ready) continue;
-      current_ = i;
-      thread(i).fiber.resume();
-      if (thread(i).fiber.done()) thread(i).state = State::done;
-      progress = true;
+    if (g_schedule.order == Order::random) {
+      std::shuffle(turns.begin(), turns.end(), random);
+      if (random() % 2 == 0) progress = finish_background(random());
     }
+    for (const int i : turns) progress = give_turn(i) || progress;
     for (int i = 0; i < count_; ++i) all_done = all_done && thread(i).state == State::done;
+    if (all_done && !background_.empty()) fail("the block ended while copies were on their way");
     if (all_done) return;
-    if (progress) continue;
+    if (progress || finish_background(0)) continue;
     check_warps();
     if (!release_barrier()) report_deadlock();
   }
+}
+
+/// False when the thread can do nothing.
+bool Block::give_turn(int number) {
+  Thread& t = thread(number);
+  current_ = number;
+  if (t.state == State::waiting && (*t.condition)()) t.state = State::ready;
+  if (t.state != State::ready) return false;
+  t.fiber.resume();
+  if (t.fiber.done()) t.state = State::done;
+  return true;
+}
+
+void Block::begin(std::function<void()> work) {
+  if (g_schedule.order == Order::reverse)
+    work();
+  else
+    background_.push_back(std::move(work));
+}
+
+bool Block::finish_background(std::size_t which) {
+  if (background_.empty()) return false;
+  const auto at = background_.begin() + static_cast<std::ptrdiff_t>(which % background_.size());
+  const std::function<void()> work = std::move(*at);
+  background_.erase(at);
+  work();
+  return true;
 }
 
 /// All threads that have not ended are at one barrier.
@@ -194,8 +238,10 @@ void Block::report_deadlock() const {
   for (int i = 0, listed = 0; i < count_ && listed < 4; ++i) {
     const Thread& t = *threads_[static_cast<std::size_t>(i)];
     if (t.state == State::done) continue;
-    waiting += fmt::format("{}thread {} at {}{}", listed++ > 0 ? ", " : "", i, place(t.site),
-                           t.state == State::at_barrier ? "" : fmt::format(" for lanes {:#010x}", t.mask));
+    waiting += fmt::format("{}thread {} at {}", listed++ > 0 ? ", " : "", i, place(t.site));
+    if (t.state == State::in_warp) waiting += fmt::format(" for lanes {:#010x}", t.mask);
+    if (t.state == State::in_group) waiting += " for its warp group";
+    if (t.state == State::waiting) waiting += " for " + (*t.what)();
   }
   fail("deadlock: " + waiting);
 }
@@ -298,6 +344,71 @@ void collective(std::uint32_t mask, void* brought, FunctionRef<void(void* const*
     b.thread(base + lane).state = State::ready;
   }
   act(lanes);
+}
+
+void group_collective(void* brought, FunctionRef<void(void* const*)> act, Site site) {
+  Block& b = block();
+  if (b.count() % kWarpGroup != 0)
+    fail(fmt::format("a block of {} threads has no warp groups", b.count()), site);
+  Thread& own = b.current();
+  own.site = site;
+  own.brought = brought;
+  if (++b.come() < kWarpGroup) return b.wait(State::in_group);
+  b.come() = 0;
+  const int base = b.current_number() / kWarpGroup * kWarpGroup;
+  void* threads[kWarpGroup];
+  for (int i = 0; i < kWarpGroup; ++i) {
+    Thread& t = b.thread(base + i);
+    if (!same(t.site, site))
+      fail(fmt::format("threads of a warp group are at different places: {} and {}", place(site),
+                       place(t.site)),
+           site);
+    t.state = State::ready;
+    threads[i] = t.brought;
+  }
+  act(threads);
+}
+
+void wait_until(FunctionRef<bool()> condition, FunctionRef<std::string()> what, Site site) {
+  if (condition()) return;
+  Thread& own = block().current();
+  own.condition.emplace(condition);
+  own.what.emplace(what);
+  own.site = site;
+  block().wait(State::waiting);
+}
+
+void begin_background(std::function<void()> work) { block().begin(std::move(work)); }
+
+std::shared_ptr<void>& block_slot(const std::type_info& kind) { return block().slot(kind); }
+
+void fail(const std::string& what, Site site) { block().fail(fmt::format("{}: {}", place(site), what)); }
+
+namespace {
+
+/// Offsets keep what they are multiples of, up to this.
+constexpr std::uintptr_t kWindow = 1024;
+
+}  // namespace
+
+std::uint32_t shared_offset(const void* p, Site site) {
+  const Block& b = block();
+  const std::ptrdiff_t at = static_cast<const std::byte*>(p) - b.dynamic();
+  if (b.dynamic() == nullptr || at < 0 || at > static_cast<std::ptrdiff_t>(b.dynamic_bytes()))
+    fail(fmt::format("{} is not in dynamic shared memory", p), site);
+  return static_cast<std::uint32_t>(kWindow + reinterpret_cast<std::uintptr_t>(b.dynamic()) % kWindow +
+                                    static_cast<std::uintptr_t>(at));
+}
+
+std::byte* shared_at(std::uint32_t offset, std::size_t bytes, Site site) {
+  const Block& b = block();
+  const auto first =
+      static_cast<std::uint32_t>(kWindow + reinterpret_cast<std::uintptr_t>(b.dynamic()) % kWindow);
+  if (offset < first || offset - first + bytes > b.dynamic_bytes())
+    fail(fmt::format("shared address {:#x} is outside of the {} bytes of dynamic shared memory", offset,
+                     b.dynamic_bytes()),
+         site);
+  return b.dynamic() + (offset - first);
 }
 
 void exchange(std::uint32_t mask, const void* value, std::size_t bytes, std::byte (*all)[16], Site site) {

@@ -8,8 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <source_location>
 #include <stdexcept>
+#include <string>
+#include <typeinfo>
 
 #include "kernels/base/function_ref.h"
 #include "kernels/cuda/host/async_copies.h"
@@ -52,7 +56,7 @@ void launch(Dim3 grid, Dim3 block, SharedRequest shared, FunctionRef<void()> ker
 inline constexpr std::int64_t kMaxBlockThreads = 1024, kMaxGridX = 0x7fffffff, kMaxGridYZ = 65535;
 /// Of a block that has not asked for more, static and dynamic together.
 inline constexpr std::size_t kUnaskedShared = 48 << 10;
-inline constexpr int kWarp = 32;
+inline constexpr int kWarp = 32, kWarpGroup = 128;
 
 // --- In a kernel
 // -----------------------------------------------------------------------------------------------
@@ -78,6 +82,34 @@ void exchange(std::uint32_t mask, const void* value, std::size_t bytes, std::byt
 /// they brought (null for lanes outside the mask). What they brought may be on their stacks.
 void collective(std::uint32_t mask, void* brought, FunctionRef<void(void* const* lanes)> act,
                 Site site = Site::current());
+
+/// The same of the current thread's warp group, 128 threads: all of them, at one place in the source.
+void group_collective(void* brought, FunctionRef<void(void* const* threads)> act,
+                      Site site = Site::current());
+
+/// Waits until condition() holds, which other threads or background work make true. `what` it waits for is
+/// told when that never happens.
+void wait_until(FunctionRef<bool()> condition, FunctionRef<std::string()> what, Site site = Site::current());
+
+/// Work that goes on beside the threads of the block, as the copies of TMA do: done at once in reverse order,
+/// now or later in random order, and in forward order only when all threads wait.
+void begin_background(std::function<void()> work);
+
+/// The block's object of a kind: made when first asked for, gone with the block.
+std::shared_ptr<void>& block_slot(const std::type_info& kind);
+template <class T>
+T& of_block() {
+  std::shared_ptr<void>& slot = block_slot(typeid(T));
+  if (slot == nullptr) slot = std::make_shared<T>();
+  return *static_cast<T*>(slot.get());
+}
+
+/// Throws a KernelError that names the block and the thread.
+[[noreturn]] void fail(const std::string& what, Site site);
+
+/// Where p is in the block's dynamic shared memory, as 18-bit addresses in descriptors have it; and back.
+std::uint32_t shared_offset(const void* p, Site site);
+std::byte* shared_at(std::uint32_t offset, std::size_t bytes, Site site);
 
 /// Copies from global to shared memory that the current thread has begun and not yet waited for.
 AsyncCopies& async_copies();

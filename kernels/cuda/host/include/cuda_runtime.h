@@ -60,6 +60,12 @@ struct cudaFuncAttributes {
   std::size_t sharedSizeBytes;
   int numRegs;
 };
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess = 0,
+  cudaDriverEntryPointSymbolNotFound = 1,
+  cudaDriverEntryPointVersionNotSufficent = 2
+};
+inline constexpr unsigned long long cudaEnableDefault = 0;
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0;
 
@@ -118,6 +124,9 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function);
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
+                                             unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* found);
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value);
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
