@@ -123,7 +123,7 @@ constexpr std::size_t general_bytes(int tile, int tiles, int columns, int head_d
 template <class F>
 void with_general_tile(int tiles, int columns, int head_dim, F f) {
   constexpr std::size_t kMost = 99 << 10;  // of capabilities 8.6, 8.9 and 12.0
-  constexpr std::size_t kLists = sizeof(TileList) + 64;
+  constexpr std::size_t kLists = sizeof(TileList<>) + 64;
   const auto fits = [&](int tile) { return general_bytes(tile, tiles, columns, head_dim) + kLists <= kMost; };
   if (fits(64)) return f(Int<64>{});
   if (fits(32)) return f(Int<32>{});

@@ -75,8 +75,8 @@ __device__ __forceinline__ QueryRange query_range(const BackwardProblem& p, std:
 
 template <int kTile>
 __global__ void __launch_bounds__(kAttentionThreads, 2) general_key_gradients(BackwardProblem p) {
-  TITAN_SHARED(TileList, lists, 1);
-  TileList& list = lists[0];
+  TITAN_SHARED(TileList<>, lists, 1);
+  TileList<>& list = lists[0];
   const Tiles<kTile> tiles(dynamic_shared<float>(), p.head_dim);
   const GeneralTile<kTile>& t = tiles.t;
   const int k_tiles = (p.k_length + kTile - 1) / kTile, q_tiles = (p.q_length + kTile - 1) / kTile;
@@ -116,8 +116,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) general_key_gradients(Ba
 
 template <int kTile>
 __global__ void __launch_bounds__(kAttentionThreads, 2) general_query_gradient(BackwardProblem p) {
-  TITAN_SHARED(TileList, lists, 1);
-  TileList& list = lists[0];
+  TITAN_SHARED(TileList<>, lists, 1);
+  TileList<>& list = lists[0];
   const Tiles<kTile> tiles(dynamic_shared<float>(), p.head_dim);
   const GeneralTile<kTile>& t = tiles.t;
   const int k_tiles = (p.k_length + kTile - 1) / kTile, q_tiles = (p.q_length + kTile - 1) / kTile;

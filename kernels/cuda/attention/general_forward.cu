@@ -45,8 +45,8 @@ struct RowStatistics {
 
 template <int kTile>
 __global__ void __launch_bounds__(kAttentionThreads, 2) general_forward(ForwardProblem p) {
-  TITAN_SHARED(TileList, lists, 1);
-  TileList& list = lists[0];
+  TITAN_SHARED(TileList<>, lists, 1);
+  TileList<>& list = lists[0];
   const GeneralTile<kTile> t{p.head_dim};
   const int tile_floats = kTile * t.pitch(), thread = static_cast<int>(threadIdx.x);
   float* const q = dynamic_shared<float>();

@@ -12,4 +12,7 @@ void attention_general(const BackwardProblem& problem, cudaStream_t stream);
 void attention_on_tensor_cores(const ForwardProblem& problem, cudaStream_t stream);
 void attention_on_tensor_cores(const BackwardProblem& problem, cudaStream_t stream);
 
+/// The same on Hopper, without a kv_length: what lies behind it would have to be finite.
+void attention_on_hopper(const ForwardProblem& problem, cudaStream_t stream);
+
 }  // namespace titan::cuda

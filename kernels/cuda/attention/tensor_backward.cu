@@ -46,9 +46,9 @@ __device__ __forceinline__ float delta_of(const BackwardProblem& p, std::int64_t
 
 template <int kDim>
 __global__ void __launch_bounds__(kAttentionThreads) tensor_key_gradients(BackwardProblem p) {
-  TITAN_SHARED(TileList, lists, 1);
+  TITAN_SHARED(TileList<>, lists, 1);
   TITAN_SHARED(float, statistics, kBuffers * 2 * kRows);  // log2_sum, then delta_of, of a tile's queries
-  TileList& list = lists[0];
+  TileList<>& list = lists[0];
   const Tiles<kDim> tiles;
   const int k_tiles = (p.k_length + kRows - 1) / kRows, q_tiles = (p.q_length + kRows - 1) / kRows;
   const BlockPlace place = block_place(p.kv_heads, k_tiles);  // causal: the first keys have the most queries
@@ -143,8 +143,8 @@ __global__ void __launch_bounds__(kAttentionThreads) tensor_key_gradients(Backwa
 
 template <int kDim>
 __global__ void __launch_bounds__(kAttentionThreads) tensor_query_gradient(BackwardProblem p) {
-  TITAN_SHARED(TileList, lists, 1);
-  TileList& list = lists[0];
+  TITAN_SHARED(TileList<>, lists, 1);
+  TileList<>& list = lists[0];
   const Tiles<kDim> tiles;
   const int k_tiles = (p.k_length + kRows - 1) / kRows, q_tiles = (p.q_length + kRows - 1) / kRows;
   BlockPlace place = block_place(p.heads, q_tiles);

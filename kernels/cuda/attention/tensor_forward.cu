@@ -70,8 +70,8 @@ struct Forward {
 template <int kDim, int kM>
 __global__ void __launch_bounds__(kAttentionThreads) tensor_forward(ForwardProblem p) {
   using F = Forward<kDim, kM>;
-  TITAN_SHARED(TileList, lists, 1);
-  TileList& list = lists[0];
+  TITAN_SHARED(TileList<>, lists, 1);
+  TileList<>& list = lists[0];
   bf16* const q = dynamic_shared<bf16>();
   const auto keys_of = [q](int i) { return q + kDim * (F::kQueries + i % kBuffers * 2 * kKeys); };
   const auto values_of = [&](int i) { return keys_of(i) + kDim * kKeys; };

@@ -91,21 +91,24 @@ struct Meeting {
   bool masked;  ///< some of the pairs are not visible
 };
 
-/// In shared memory.
+/// In shared memory. kThreads look at as many tiles together; the block may have more threads.
+template <int kThreads = kAttentionThreads>
 struct TileList {
-  int entries[kChunkTiles];
-  int counts[kAttentionWarps];
+  int entries[kThreads];
+  int counts[kThreads / kWarpSize];
 
   __device__ __forceinline__ Meeting operator[](int i) const {
     return {entries[i] >> 1, (entries[i] & 1) != 0};
   }
+  /// All threads of the block wait for each other, whether they list or follow.
+  __device__ __forceinline__ void wait_for_all() { __syncthreads(); }
 };
 
-/// Lists tiles [first, min(first + kChunkTiles, end)) in order and returns how many there are. look(tile)
-/// says Visible, asked of whole warps. All threads call it; the list may be read after it, and written again
-/// after the reader's next barrier.
-template <class Look>
-__device__ __forceinline__ int list_tiles(TileList& list, int first, int end, Look look) {
+/// Lists tiles [first, min(first + kThreads, end)) in order and returns how many there are. look(tile)
+/// says Visible, asked of whole warps. The block's first kThreads call it, the others follow_list(); the list
+/// may be read after it, and written again after the reader's next barrier.
+template <int kThreads, class Look>
+__device__ __forceinline__ int list_tiles(TileList<kThreads>& list, int first, int end, Look look) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize,
             warp = static_cast<int>(threadIdx.x) / kWarpSize;
   Visible own = Visible::none;
@@ -117,16 +120,26 @@ __device__ __forceinline__ int list_tiles(TileList& list, int first, int end, Lo
   }
   const unsigned present = __ballot_sync(kFullWarp, own != Visible::none);
   if (lane == 0) list.counts[warp] = count_bits(present);
-  __syncthreads();
+  list.wait_for_all();
   int before = 0, all = 0;
-  for (int w = 0; w < kAttentionWarps; ++w) {
+  for (int w = 0; w < kThreads / kWarpSize; ++w) {
     if (w == warp) before = all;
     all += list.counts[w];
   }
   if (own != Visible::none)
     list.entries[before + count_bits(present & ((1u << lane) - 1))] =
         (first + warp * kWarpSize + lane) * 2 + (own == Visible::some ? 1 : 0);
-  __syncthreads();
+  list.wait_for_all();
+  return all;
+}
+
+/// What the block's other threads call meanwhile.
+template <int kThreads>
+__device__ __forceinline__ int follow_list(TileList<kThreads>& list) {
+  list.wait_for_all();
+  int all = 0;
+  for (const int count : list.counts) all += count;
+  list.wait_for_all();
   return all;
 }
 

@@ -158,6 +158,7 @@ void attention_tests(Emit emit) {
     emit_attention(emit, {1, 150, 150, 2, 1, head_dim}, Scene::causal, DType::bf16, 8);
     emit_attention(emit, {1, 70, 140, 1, 1, head_dim}, Scene::head_tail, DType::bf16);
     emit_attention(emit, {2, 3, 260, 2, 1, head_dim}, Scene::recent, DType::bf16, 0, 199);
+    emit_attention(emit, {2, 131, 700, 2, 1, head_dim}, Scene::recent, DType::bf16);
   }
   emit_attention(emit, {2, 130, 130, 2, 2, 64}, Scene::documents, DType::bf16);
   emit_attention(emit, {1, 40, 40, 2, 2, 64}, Scene::padded, DType::bf16);

@@ -2,6 +2,7 @@
 #include "kernels/cuda/attention/choice.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 namespace titan::cuda {
 namespace {
@@ -71,9 +72,28 @@ TEST_CASE("a scale that is not positive runs on the general kernel") {
   CHECK(attention_kernel(op, kHopper, true) == kGeneral);
 }
 
+TEST_CASE("Hopper's kernel runs where it is asked for and can") {
+  CHECK_FALSE(verified(AttentionKernel::hopper, 90));  // says scripts/gpu_check.sh; then this line changes
+  setenv("TITAN_CUDA_ATTENTION", "hopper", 1);
+  CHECK(attention_kernel(forward(128), kHopper, true) == AttentionKernel::hopper);
+  CHECK(attention_kernel(forward(64, DType::bf16, 8), kHopper, true) == AttentionKernel::hopper);
+  CHECK(attention_kernel(forward(64), kAmpere, true) == kTensorCore);
+  CHECK(attention_kernel(forward(96), kHopper, true) == kGeneral);
+  CHECK(attention_kernel(forward(64), kHopper, false) == kGeneral);
+  Attention cached = forward(64);
+  cached.kv_length = operand<In>(DType::i32, 1, 1);
+  CHECK(attention_kernel(cached, kHopper, true) == kTensorCore);
+  CHECK(attention_kernel(backward(128, DType::bf16), kHopper, true) == kTensorCore);
+  setenv("TITAN_CUDA_ATTENTION", "tensor_core", 1);
+  CHECK(attention_kernel(forward(128), kHopper, true) == kTensorCore);
+  unsetenv("TITAN_CUDA_ATTENTION");
+  CHECK(attention_kernel(forward(128), kHopper, true) == kTensorCore);
+}
+
 TEST_CASE("kernels have names") {
   CHECK(to_string(kGeneral) == "general");
   CHECK(to_string(kTensorCore) == "tensor_core");
+  CHECK(to_string(AttentionKernel::hopper) == "hopper");
 }
 
 }  // namespace
