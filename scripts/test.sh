@@ -15,7 +15,7 @@ readonly asan_tests=(
   titan_op_test gemm_test amx_gemm_test titan_cpu_attention_test cpu_backend_test comm_test
   program_test passes_test executor_test compile_test model_test
   tokenizer_test data_test checkpoint_test recipe_test metrics_test profile_test
-  cuda_host_test cuda_mma_test cuda_op_test cuda_gemm_test cuda_attention_test cuda_movement_test cuda_backend_test
+  cuda_host_test cuda_mma_test cuda_hopper_test cuda_op_test cuda_gemm_test cuda_attention_test cuda_movement_test cuda_backend_test
   fuzz  # the corpus; scripts/fuzz.sh looks for new inputs
 )
 
