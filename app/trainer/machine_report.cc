@@ -43,7 +43,8 @@ std::string cuda_report() {
     text += library.api->describe();
     const std::vector<cuda::CudaDevice> devices = library.api->devices();
     for (std::size_t i = 0; i < devices.size(); ++i)
-      text += device_line(*library.api, devices[i], static_cast<int>(i));
+      text += device_line(*library.api, devices[i], static_cast<int>(i)) +
+              fmt::format("attention: {}\n", devices[i].attention);
   } catch (const std::exception& error) {
     text += fmt::format("not usable: {}\n", error.what());
   }

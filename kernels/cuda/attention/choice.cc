@@ -56,6 +56,14 @@ std::string_view to_string(AttentionKernel kernel) {
   return "";
 }
 
+std::string describe_attention(int compute_capability) {
+  if (compute_capability < kFirstCapability) return "general kernels";
+  if (compute_capability != kHopper) return "kernels of mma.sync";
+  if (takes_hopper()) return "the forward of TMA and wgmma, the backward of mma.sync";
+  return "kernels of mma.sync; a forward of TMA and wgmma waits to be verified on such a GPU "
+         "(scripts/gpu_check.sh; TITAN_CUDA_ATTENTION=hopper takes it)";
+}
+
 bool verified(AttentionKernel kernel, int compute_capability) {
   return std::any_of(kVerified.begin(), kVerified.end(), [&](const Verified& v) {
     return v.kernel == kernel && v.compute_capability == compute_capability;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "kernels/cuda/base/context.h"
@@ -23,6 +24,9 @@ std::string_view to_string(AttentionKernel kernel);
 
 /// Whether the kernel has been right on a GPU of this compute capability.
 bool verified(AttentionKernel kernel, int compute_capability);
+
+/// Which kernels bf16 heads of 64 and 128 take there, for people.
+std::string describe_attention(int compute_capability);
 
 /// `aligned`: q, k, v, dout and the results start at multiples of 16 bytes.
 AttentionKernel attention_kernel(const Attention& op, const DeviceInfo& device, bool aligned);

@@ -3,6 +3,7 @@
 #include <cublasLt.h>
 
 #include "kernels/base/error.h"
+#include "kernels/cuda/attention/choice.h"
 #include "kernels/cuda/base/check.h"
 #include "kernels/cuda/base/probe.h"
 
@@ -57,7 +58,8 @@ std::vector<CudaDevice> cuda_devices() {
     devices.push_back({.name = properties.name,
                        .compute_capability = properties.major * 10 + properties.minor,
                        .multiprocessors = properties.multiProcessorCount,
-                       .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)});
+                       .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
+                       .attention = describe_attention(properties.major * 10 + properties.minor)});
   }
   return devices;
 }

@@ -16,6 +16,7 @@ struct CudaDevice {
   int compute_capability = 0;  ///< major · 10 + minor
   int multiprocessors = 0;
   std::int64_t memory_bytes = 0;
+  std::string attention = {};  ///< the kernels that attention takes there, and those it does not trust yet
 };
 
 struct CudaOptions {

@@ -109,6 +109,8 @@ TEST_CASE("the doctor says why there is no CUDA, and what there is") {
   CHECK_THAT(none.out, Contains("cuda  "));
   const Run there = run_titan({"doctor"}, kOnHost);
   CHECK_THAT(there.out, Contains("device: CUDA on the host, compute capability 9.0"));
+  CHECK_THAT(there.out,
+             Contains("attention: kernels of mma.sync; a forward of TMA and wgmma waits to be verified"));
   const Run broken = run_titan({"doctor"}, {"TITAN_CUDA_LIBRARY=/dev/null"});
   CHECK(broken.exit == 0);
   CHECK_THAT(broken.out, Contains("cannot load /dev/null"));

@@ -90,6 +90,15 @@ TEST_CASE("Hopper's kernel runs where it is asked for and can") {
   CHECK(attention_kernel(forward(128), kHopper, true) == kTensorCore);
 }
 
+TEST_CASE("what attention takes is said") {
+  CHECK(describe_attention(75) == "general kernels");
+  CHECK(describe_attention(80) == "kernels of mma.sync");
+  CHECK_THAT(describe_attention(90), Catch::Contains("waits to be verified"));
+  setenv("TITAN_CUDA_ATTENTION", "hopper", 1);
+  CHECK_THAT(describe_attention(90), Catch::StartsWith("the forward of TMA and wgmma"));
+  unsetenv("TITAN_CUDA_ATTENTION");
+}
+
 TEST_CASE("kernels have names") {
   CHECK(to_string(kGeneral) == "general");
   CHECK(to_string(kTensorCore) == "tensor_core");
