@@ -124,7 +124,7 @@ phase_ops() {
     tiny=("${tiny_model[@]}")
   fi
   step "tests of operations" 150 "$(tests ops/cuda_op)" "${ops[@]}"
-  step "tests of attention on Hopper's kernel" 60 env TITAN_CUDA_ATTENTION=hopper "$(tests ops/cuda_op)" attention
+  step "tests of attention on Hopper's kernels" 60 env TITAN_CUDA_ATTENTION=hopper "$(tests ops/cuda_op)" attention,attention_grad
   step "tests of movement" 30 "$(tests ops/cuda_movement)"
   step "tests of matrix products" 60 "$(tests gemm/cuda_gemm)" "${gemms[@]}"
   step "tests of the backend and of training" 120 "$(tests backend/cuda_backend)" "${backend[@]}"

@@ -37,8 +37,9 @@ void run(const AttentionGrad& op, const Context& context) {
     case AttentionKernel::general:
       return attention_general(problem, context.stream);
     case AttentionKernel::tensor_core:
-    case AttentionKernel::hopper:  // not of gradients
       return attention_on_tensor_cores(problem, context.stream);
+    case AttentionKernel::hopper:
+      return attention_on_hopper(problem, context.stream);
   }
 }
 

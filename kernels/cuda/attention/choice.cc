@@ -36,7 +36,8 @@ bool fits_tensor_cores(const AttentionShape& shape, const DeviceInfo& device) {
          (shape.head_dim == 64 || shape.head_dim == 128);
 }
 
-bool takes_hopper() {
+bool takes_hopper(const DeviceInfo& device) {
+  if (device.compute_capability != kHopper) return false;
   const char* const wanted = std::getenv("TITAN_CUDA_ATTENTION");
   if (wanted != nullptr) return std::string_view(wanted) == to_string(AttentionKernel::hopper);
   return verified(AttentionKernel::hopper, kHopper);
@@ -59,9 +60,9 @@ std::string_view to_string(AttentionKernel kernel) {
 std::string describe_attention(int compute_capability) {
   if (compute_capability < kFirstCapability) return "general kernels";
   if (compute_capability != kHopper) return "kernels of mma.sync";
-  if (takes_hopper()) return "the forward of TMA and wgmma, the backward of mma.sync";
-  return "kernels of mma.sync; a forward of TMA and wgmma waits to be verified on such a GPU "
-         "(scripts/gpu_check.sh; TITAN_CUDA_ATTENTION=hopper takes it)";
+  if (takes_hopper({.compute_capability = compute_capability})) return "kernels of TMA and wgmma";
+  return "kernels of mma.sync; those of TMA and wgmma wait to be verified on such a GPU "
+         "(scripts/gpu_check.sh; TITAN_CUDA_ATTENTION=hopper takes them)";
 }
 
 bool verified(AttentionKernel kernel, int compute_capability) {
@@ -74,15 +75,15 @@ AttentionKernel attention_kernel(const Attention& op, const DeviceInfo& device, 
   const Operands rows{&op.q, &op.k, &op.v, &op.out};
   const bool fits = fits_tensor_cores(op.shape, device) && aligned && all_bf16(rows) && rows_aligned(rows);
   if (!fits) return AttentionKernel::general;
-  const bool for_hopper = device.compute_capability == kHopper && !op.kv_length && takes_hopper();
-  return for_hopper ? AttentionKernel::hopper : AttentionKernel::tensor_core;
+  return !op.kv_length && takes_hopper(device) ? AttentionKernel::hopper : AttentionKernel::tensor_core;
 }
 
 AttentionKernel attention_kernel(const AttentionGrad& op, const DeviceInfo& device, bool aligned) {
   const Operands read{&op.dout, &op.q, &op.k, &op.v}, written{&op.dq, &op.dk, &op.dv};
   const bool fits = fits_tensor_cores(op.shape, device) && aligned && all_bf16(read) && rows_aligned(read) &&
                     rows_aligned(written);
-  return fits ? AttentionKernel::tensor_core : AttentionKernel::general;
+  if (!fits) return AttentionKernel::general;
+  return takes_hopper(device) ? AttentionKernel::hopper : AttentionKernel::tensor_core;
 }
 
 }  // namespace titan::cuda

@@ -18,7 +18,7 @@ namespace titan::cuda {
 enum class AttentionKernel : std::uint8_t {
   general,      ///< f32 arithmetic: any dtype, pitch and head_dim up to kMaxAttentionHeadDim
   tensor_core,  ///< mma.sync on bf16: head_dim 64 and 128, rows at multiples of 16 bytes
-  hopper,       ///< TMA and wgmma, the forward of the same on compute capability 9.0, without kv_length
+  hopper,       ///< TMA and wgmma, the same on compute capability 9.0, without kv_length
 };
 std::string_view to_string(AttentionKernel kernel);
 

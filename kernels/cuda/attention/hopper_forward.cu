@@ -4,18 +4,13 @@
 // of the next. Scores, the online softmax and the sums stay in registers, of which the third group gives most
 // of its own away; probabilities are rounded to bf16 for the product with the values, and their sum is of
 // what they were before.
+#include "kernels/cuda/attention/hopper.h"
 #include "kernels/cuda/attention/kernels.h"
-#include "kernels/cuda/attention/tensor.h"
-#include "kernels/cuda/base/hopper.h"
 
 namespace titan::cuda {
 namespace {
 
-constexpr int kConsumers = 2;  ///< warp groups that multiply
-constexpr int kConsumerThreads = kWarpGroup * kConsumers, kThreads = kConsumerThreads + kWarpGroup;
-constexpr int kRows = 64, kQueries = kRows * kConsumers;
-constexpr int kKeys = 128, kKeyTiles = kKeys / 8, kStages = 2;
-constexpr int kConsumerRegisters = 240, kProducerRegisters = 24;
+constexpr int kQueries = kOwnRows, kKeys = 128, kKeyTiles = kKeys / 8;
 
 struct TensorMaps {
   CUtensorMap q, k, v;
@@ -29,10 +24,7 @@ struct Layout {
   static constexpr unsigned kQueryBytes = kQuerySize * sizeof(bf16), kKeyBytes = kKeySize * sizeof(bf16);
   static constexpr std::size_t kSharedBytes = kSwizzleBytes + kQueryBytes + 2 * kStages * kKeyBytes;
 
-  bf16* const queries;
-  __device__ __forceinline__ explicit Layout(std::byte* shared)
-      : queries(reinterpret_cast<bf16*>((reinterpret_cast<std::uintptr_t>(shared) + kSwizzleBytes - 1) /
-                                        kSwizzleBytes * kSwizzleBytes)) {}
+  bf16* const queries = first_tile();
   __device__ __forceinline__ bf16* keys(int stage) const { return queries + kQuerySize + stage * kKeySize; }
   __device__ __forceinline__ bf16* values(int stage) const { return keys(kStages + stage); }
 };
@@ -52,10 +44,6 @@ struct Barriers {
   }
 };
 
-/// Of the n-th tile: its buffer in the ring, and the parity of the ring's round.
-__device__ __forceinline__ int stage_of(int n) { return n % kStages; }
-__device__ __forceinline__ unsigned parity_of(int n) { return static_cast<unsigned>(n / kStages % 2); }
-
 /// What a block works on.
 struct Work {
   BlockPlace place;
@@ -73,12 +61,11 @@ struct Work {
   }
 };
 
-using Tiles = TileList<kConsumerThreads>;
-
 /// Calls f(met) whenever the list holds the next `met` tiles of keys. Consumers make the list, the producer
 /// follows.
 template <bool kMakes, class F>
-__device__ __forceinline__ void for_each_list(const ForwardProblem& p, const Work& work, Tiles& list, F f) {
+__device__ __forceinline__ void for_each_list(const ForwardProblem& p, const Work& work, ConsumerList& list,
+                                              F f) {
   const int tiles = (work.keys + kKeys - 1) / kKeys;
   for (int chunk = 0; chunk < tiles; chunk += kConsumerThreads) {
     if constexpr (!kMakes) {
@@ -94,37 +81,30 @@ __device__ __forceinline__ void for_each_list(const ForwardProblem& p, const Wor
   }
 }
 
-/// By one thread: rows [first, first + kTileRows) of a head into a tile.
-template <int kDim, int kTileRows>
-__device__ __forceinline__ void load_tile(const CUtensorMap& map, int head, int first, int sequence,
-                                          bf16* tile, std::uint64_t* barrier) {
-  arrive_expecting(barrier, kTileRows * kDim * sizeof(bf16));
-#pragma unroll
-  for (int half = 0; half < kDim / kBoxCols; ++half)
-    load_box(map, head * kDim + half * kBoxCols, first, sequence, tile + half * kTileRows * kBoxCols,
-             barrier);
-}
-
 template <int kDim>
 __device__ __forceinline__ void produce(const ForwardProblem& p, const Work& work, const TensorMaps& maps,
-                                        const Layout<kDim>& shared, Barriers& barriers, Tiles& list) {
+                                        const Layout<kDim>& shared, Barriers& barriers, ConsumerList& list) {
   const bool loads = threadIdx.x % kWarpGroup == 0;
   const int sequence = work.place.sequence, kv_head = work.place.head / p.group;
   bool has_queries = false;
   int n = 0;
   for_each_list<false>(p, work, list, [&](int met) {
     if (!loads || met == 0) return;
-    if (!has_queries)
-      load_tile<kDim, kQueries>(maps.q, work.place.head, work.place.tile * kQueries, sequence, shared.queries,
-                                &barriers.queries);
+    if (!has_queries) {
+      arrive_expecting(&barriers.queries, Layout<kDim>::kQueryBytes);
+      bring_tile<kDim, kQueries>(maps.q, work.place.head, work.place.tile * kQueries, sequence,
+                                 shared.queries, &barriers.queries);
+    }
     has_queries = true;
     for (int i = 0; i < met; ++i, ++n) {
       const int s = stage_of(n), first = list[i].tile * kKeys;
       const unsigned before = parity_of(n) ^ 1;
       wait_parity(&barriers.keys_empty[s], before);
-      load_tile<kDim, kKeys>(maps.k, kv_head, first, sequence, shared.keys(s), &barriers.keys_full[s]);
+      arrive_expecting(&barriers.keys_full[s], Layout<kDim>::kKeyBytes);
+      bring_tile<kDim, kKeys>(maps.k, kv_head, first, sequence, shared.keys(s), &barriers.keys_full[s]);
       wait_parity(&barriers.values_empty[s], before);
-      load_tile<kDim, kKeys>(maps.v, kv_head, first, sequence, shared.values(s), &barriers.values_full[s]);
+      arrive_expecting(&barriers.values_full[s], Layout<kDim>::kKeyBytes);
+      bring_tile<kDim, kKeys>(maps.v, kv_head, first, sequence, shared.values(s), &barriers.values_full[s]);
     }
   });
 }
@@ -157,34 +137,18 @@ struct Consumer {
     clear(out);
   }
 
-  __device__ __forceinline__ void release(std::uint64_t* barrier) const {
-    if (threadIdx.x % kWarpGroup == 0) arrive(barrier);
-  }
-
   /// Starts scores = queries · keysᵀ.
   __device__ __forceinline__ void start_scores() {
     wait_parity(&barriers.keys_full[stage_of(keys)], parity_of(keys));
-    const bf16* const q = shared.queries + static_cast<int>(threadIdx.x) / kWarpGroup * kRows * kBoxCols;
-    const unsigned a = descriptor_address(q), b = descriptor_address(shared.keys(stage_of(keys)));
     fence_group();
-#pragma unroll
-    for (int k = 0; k < kDim / 16; ++k) {
-      constexpr int kSteps = kBoxCols / 16;  // of a half
-      const unsigned step = k % kSteps * 32, half = k / kSteps;
-      multiply_group(scores[0], descriptor(a + half * kQueries * 128 + step, 16, kSwizzleBytes),
-                     descriptor(b + half * kKeys * 128 + step, 16, kSwizzleBytes), k > 0);
-    }
+    start_rows_product<kDim>(shared.queries, shared.keys(stage_of(keys)), scores[0]);
     commit_group();
   }
   /// Starts out += probabilities · values.
-  __device__ __forceinline__ void start_sums() {
+  __device__ __forceinline__ void start_out() {
     wait_parity(&barriers.values_full[stage_of(values)], parity_of(values));
-    const unsigned b = descriptor_address(shared.values(stage_of(values)));
     fence_group();
-#pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k)
-      multiply_group(out[0], probabilities[0][k],
-                     descriptor(b + k * 2 * kSwizzleBytes, kKeys * 128, kSwizzleBytes));
+    start_sums<kDim, kKeys>(probabilities[0], shared.values(stage_of(values)), out[0]);
     commit_group();
   }
 
@@ -257,7 +221,7 @@ struct Consumer {
       for (int i = 0; i < 4; ++i) out[0][n][i] *= shrink[i / 2];
   }
 
-  __device__ __forceinline__ void work_through(const Tiles& list, int met) {
+  __device__ __forceinline__ void work_through(const ConsumerList& list, int met) {
     if (met == 0) return;
     if (!has_queries) wait_parity(&barriers.queries, 0);
     has_queries = true;
@@ -268,7 +232,7 @@ struct Consumer {
     round_to_bf16(scores, probabilities);
     for (int i = 1; i < met; ++i) {
       start_scores();
-      start_sums();  // of tile i − 1
+      start_out();  // of tile i − 1
       wait_group<1>();
       make_probabilities(list[i]);
       wait_group<0>();
@@ -276,7 +240,7 @@ struct Consumer {
       shrink_sums();
       round_to_bf16(scores, probabilities);
     }
-    start_sums();
+    start_out();
     wait_group<0>();
     release_values();
   }
@@ -300,20 +264,20 @@ struct Consumer {
 };
 
 template <int kDim>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kHopperThreads, 1)
     hopper_forward(ForwardProblem p, const __grid_constant__ TensorMaps maps) {
   if (!kOnHopper) return;
-  TITAN_SHARED(Tiles, lists, 1);
+  TITAN_SHARED(ConsumerList, lists, 1);
   TITAN_SHARED(Barriers, all_barriers, 1);
   Barriers& barriers = all_barriers[0];
-  const Layout<kDim> shared(dynamic_shared<std::byte>());
+  const Layout<kDim> shared;
   const Work work(p);
   if (threadIdx.x == 0) {
     barriers.init();
     publish_barriers();
   }
   __syncthreads();
-  if (threadIdx.x / kWarpGroup == kConsumers) {
+  if (group_number() == kConsumers) {
     give_registers<kProducerRegisters>();
     produce(p, work, maps, shared, barriers, lists[0]);
   } else {
@@ -324,25 +288,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-/// Rows of all heads: a tensor [sequences, rows, columns], so that tiles end where their sequence does.
-CUtensorMap map_of(const HeadRows& rows, int heads, int length, int box_rows, const ForwardProblem& p) {
-  const auto row_bytes = static_cast<std::int64_t>(rows.pitch * sizeof(bf16));
-  return make_tensor_map({.data = rows.data,
-                          .cols = std::int64_t{heads} * p.head_dim,
-                          .rows = length,
-                          .depth = p.sequences,
-                          .row_bytes = row_bytes,
-                          .depth_bytes = row_bytes * length,
-                          .box_rows = box_rows});
-}
-
 template <int kDim>
 void launch_forward(const ForwardProblem& p, cudaStream_t stream) {
-  const TensorMaps maps{map_of(p.q, p.heads, p.q_length, kQueries, p),
-                        map_of(p.k, p.kv_heads, p.k_length, kKeys, p),
-                        map_of(p.v, p.kv_heads, p.k_length, kKeys, p)};
+  const TensorMaps maps{map_of(p, p.q, p.heads, p.q_length, kQueries),
+                        map_of(p, p.k, p.kv_heads, p.k_length, kKeys),
+                        map_of(p, p.v, p.kv_heads, p.k_length, kKeys)};
   const std::int64_t blocks = ceil_div(p.q_length, kQueries) * p.heads * p.sequences;
-  launch(hopper_forward<kDim>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
+  launch(hopper_forward<kDim>, dim3(static_cast<unsigned>(blocks)), dim3(kHopperThreads),
          Layout<kDim>::kSharedBytes, stream, p, maps);
 }
 

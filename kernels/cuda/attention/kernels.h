@@ -14,5 +14,6 @@ void attention_on_tensor_cores(const BackwardProblem& problem, cudaStream_t stre
 
 /// The same on Hopper, without a kv_length: what lies behind it would have to be finite.
 void attention_on_hopper(const ForwardProblem& problem, cudaStream_t stream);
+void attention_on_hopper(const BackwardProblem& problem, cudaStream_t stream);
 
 }  // namespace titan::cuda

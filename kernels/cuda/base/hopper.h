@@ -95,6 +95,10 @@ __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
+/// All threads of the warp group wait for each other; number: the group's, at least 1.
+__device__ __forceinline__ void group_barrier(int number) {
+  asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
+}
 /// Before the first product of a group: registers are ready.
 __device__ __forceinline__ void fence_group() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 /// Ends a group of products.
@@ -125,6 +129,17 @@ __device__ __forceinline__ void multiply_group(float (&d)[16][4], std::uint64_t 
       "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
       "%62, %63}, %64, %65, adds, 1, 1, 0, 0;\n}"
       : TITAN_SUMS_64
+      : "l"(a), "l"(b), "r"(static_cast<unsigned>(accumulate)));
+}
+
+__device__ __forceinline__ void multiply_group(float (&d)[8][4], std::uint64_t a, std::uint64_t b,
+                                               bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred adds;\nsetp.ne.u32 adds, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
+      "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, adds, 1, 1, 0, 0;\n}"
+      : TITAN_SUMS_32(0)
       : "l"(a), "l"(b), "r"(static_cast<unsigned>(accumulate)));
 }
 
@@ -187,6 +202,10 @@ void give_registers() {
   static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
 }
 
+inline void group_barrier(int, host::Site site = host::Site::current()) {
+  host::group_collective(
+      nullptr, [](void* const*) {}, site);
+}
 inline void fence_group(host::Site site = host::Site::current()) { host::fence_group(site); }
 inline void commit_group(host::Site site = host::Site::current()) { host::commit_group(site); }
 template <int kPending>

@@ -110,7 +110,7 @@ TEST_CASE("the doctor says why there is no CUDA, and what there is") {
   const Run there = run_titan({"doctor"}, kOnHost);
   CHECK_THAT(there.out, Contains("device: CUDA on the host, compute capability 9.0"));
   CHECK_THAT(there.out,
-             Contains("attention: kernels of mma.sync; a forward of TMA and wgmma waits to be verified"));
+             Contains("attention: kernels of mma.sync; those of TMA and wgmma wait to be verified"));
   const Run broken = run_titan({"doctor"}, {"TITAN_CUDA_LIBRARY=/dev/null"});
   CHECK(broken.exit == 0);
   CHECK_THAT(broken.out, Contains("cannot load /dev/null"));

@@ -1,4 +1,4 @@
-// The kernel for Hopper against the one for all tensor cores, which the op table checks: more tiles than one
+// The kernels for Hopper against those for all tensor cores, which the op table checks: more tiles than one
 // list holds, and dense, causal and packed rows. The op table runs on it too: cuda_op_test with
 // TITAN_CUDA_ATTENTION=hopper.
 #include <algorithm>
@@ -40,6 +40,54 @@ struct Dims {
   int sequences, q_length, k_length, heads, kv_heads, head_dim, document;
 };
 
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
+  return largest;
+}
+
+void synchronize() {
+  const cudaError_t error = cudaStreamSynchronize(nullptr);
+  INFO(cudaGetErrorString(error));
+  REQUIRE(error == cudaSuccess);
+}
+
+/// Gradients in f32.
+struct Gradients {
+  std::vector<float> dq, dk, dv;
+  Gradients(std::size_t queries, std::size_t keys) : dq(queries), dk(keys), dv(keys) {}
+};
+
+/// Both backwards of one forward, whose out and lse are given.
+void check_same_gradients(const ForwardProblem& forward, Heads& out, Heads& dout) {
+  BackwardProblem p{};
+  static_cast<AttentionProblem&>(p) = forward;
+  p.q = forward.q, p.k = forward.k, p.v = forward.v, p.dout = dout.rows();
+  p.lse = forward.lse, p.lse_pitch = forward.lse_pitch;
+  std::vector<float> delta(out.size() / static_cast<std::size_t>(p.head_dim));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    delta[i / static_cast<std::size_t>(p.head_dim)] += out[i] * dout[i];
+  p.delta = delta.data(), p.delta_pitch = p.heads;
+  const std::size_t keys =
+      static_cast<std::size_t>(p.sequences) * static_cast<std::size_t>(p.k_length * p.kv_heads * p.head_dim);
+  Gradients want(out.size(), keys), got(out.size(), keys);
+  const auto run = [&](void (*attention)(const BackwardProblem&, cudaStream_t), Gradients& to) {
+    const auto result = [](std::vector<float>& x, int cols) {
+      return HeadResult{{reinterpret_cast<std::byte*>(x.data()), cols, false}, false};
+    };
+    p.dq = result(to.dq, p.heads * p.head_dim);
+    p.dk = result(to.dk, p.kv_heads * p.head_dim), p.dv = result(to.dv, p.kv_heads * p.head_dim);
+    attention(p, nullptr);
+    synchronize();
+  };
+  run(attention_on_tensor_cores, want);
+  run(attention_on_hopper, got);
+  CHECK(largest_difference(got.dq, want.dq) < 1e-3);
+  CHECK(largest_difference(got.dk, want.dk) < 1e-3);
+  CHECK(largest_difference(got.dv, want.dv) < 1e-3);
+}
+
 /// The last q_length positions of k_length, in documents of so many tokens.
 void check_same(const Dims& d) {
   INFO(d.q_length << " queries, " << d.k_length << " keys, head_dim " << d.head_dim);
@@ -65,24 +113,22 @@ void check_same(const Dims& d) {
     p.out = out.rows();
     p.lse = lse.data();
     attention(p, nullptr);
-    const cudaError_t error = cudaStreamSynchronize(nullptr);
-    INFO(cudaGetErrorString(error));
-    REQUIRE(error == cudaSuccess);
+    synchronize();
   };
   Heads want(queries, d.heads * d.head_dim, 0), got = want;
   std::vector<float> want_lse(static_cast<std::size_t>(queries * d.heads)), got_lse = want_lse;
   run(attention_on_tensor_cores, want, want_lse);
   run(attention_on_hopper, got, got_lse);
-  double error = 0, lse_error = 0;
+  double error = 0;
   for (std::size_t i = 0; i < want.size(); ++i)
     error = std::max(error, std::abs(static_cast<double>(got[i]) - want[i]));
-  for (std::size_t i = 0; i < want_lse.size(); ++i)
-    lse_error = std::max(lse_error, std::abs(static_cast<double>(got_lse[i]) - want_lse[i]));
   CHECK(error < 0.01);
-  CHECK(lse_error < 1e-4);
+  CHECK(largest_difference(got_lse, want_lse) < 1e-4);
+  Heads dout(queries, d.heads * d.head_dim, 4);
+  check_same_gradients(p, got, dout);
 }
 
-TEST_CASE("the Hopper kernel is the other one within the rounding of bf16") {
+TEST_CASE("the Hopper kernels are the other ones within the rounding of bf16") {
   check_same({.sequences = 2,
               .q_length = 300,
               .k_length = 300,
