@@ -69,8 +69,13 @@ class PlanCommand final : public Subcommand {
   }
 
  private:
+  static std::int64_t free_memory(const Recipe& recipe, const Machine& machine) {
+    if (machine.kind == DeviceKind::cpu) return machine_memory().available;
+    return device_memory(device_request(recipe)).free_bytes - machine.reserved_bytes;
+  }
+
   Exit run_fit(const Recipe& recipe, const Machine& machine) const {
-    const std::int64_t bytes = fit_ == "auto" ? machine_memory().available : parse_memory(fit_);
+    const std::int64_t bytes = fit_ == "auto" ? free_memory(recipe, machine) : parse_memory(fit_);
     const std::vector<FitCandidate> candidates = fit(recipe, Mesh(), machine, bytes);
     fmt::print("{}", json_ ? fit_json(candidates, bytes) : fit_report(candidates, bytes));
     return best_fit(candidates) == nullptr ? Exit::failed : Exit::ok;

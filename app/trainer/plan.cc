@@ -74,6 +74,9 @@ std::string plan_report(const Recipe& recipe, const ModelConfig& config, const J
   text += fmt::format("memory           {}  one arena\n", bytes_text(device.arena_bytes));
   text += fmt::format("  persistent       {}\n", bytes_text(device.persistent_bytes)) +
           role_lines(device.persistent_by_role, "    ");
+  if (machine.reserved_bytes > 0)
+    text += fmt::format("  beside it        {}  kept for libraries and graphs; measured in a run\n",
+                        bytes_text(machine.reserved_bytes));
   if (host.arena_bytes > 0)
     text += fmt::format("host memory      {}\n", bytes_text(host.arena_bytes)) +
             fmt::format("  persistent       {}\n", bytes_text(host.persistent_bytes)) +
@@ -101,6 +104,7 @@ std::string plan_json(const Recipe& recipe, const ModelConfig& config, const Job
   plan["parameters"] = parameter_count(config);
   plan["flops_per_token"] = model_flops(recipe, config);
   plan["arena_bytes"] = device.arena_bytes;
+  plan["reserved_bytes"] = machine.reserved_bytes;
   plan["persistent_bytes"] = device.persistent_bytes;
   plan["persistent_by_role"] = role_json(device.persistent_by_role);
   plan["host_arena_bytes"] = host.arena_bytes;

@@ -54,13 +54,14 @@ std::string parts(std::initializer_list<const SpaceReport*> spaces) {
   return text;
 }
 
-void check_gpu_memory(const Job& job, const DeviceMemory& gpu) {
+void check_gpu_memory(const Job& job, const DeviceMemory& gpu, std::int64_t reserved) {
   const SpaceReport& device = job.placement.space(Space::device);
-  if (device.arena_bytes <= gpu.free_bytes) return;
+  if (device.arena_bytes + reserved <= gpu.free_bytes) return;
   throw UserError(fmt::format(
-      "the run needs {:.2f} GiB on the GPU, which has {:.2f} GiB free of {:.2f} GiB ({:.2f} GiB change from "
-      "step to step{}); {}",
-      gib(device.arena_bytes), gib(gpu.free_bytes), gib(gpu.total_bytes),
+      "the run needs {:.2f} GiB on the GPU and {:.2f} GiB for libraries and graphs, and {:.2f} GiB are free "
+      "of "
+      "{:.2f} GiB ({:.2f} GiB change from step to step{}); {}",
+      gib(device.arena_bytes), gib(reserved), gib(gpu.free_bytes), gib(gpu.total_bytes),
       gib(device.arena_bytes - device.persistent_bytes), parts({&device}), less_memory(job, true)));
 }
 
@@ -71,7 +72,7 @@ void check_memory(const Job& job, const DeviceRequest& request) {
   const int threads = compute_threads(request.threads);
   const SpaceReport &device = job.placement.space(Space::device), &host = job.placement.space(Space::host);
   const bool gpu = choose_device(request) == DeviceKind::cuda;
-  if (gpu) check_gpu_memory(job, device_memory(request));
+  if (gpu) check_gpu_memory(job, device_memory(request), machine_of(request).reserved_bytes);
   const std::int64_t needed = gpu ? host.arena_bytes : device.arena_bytes + host.arena_bytes;
   const std::int64_t addresses = needed + beside_the_arena(threads + more_lanes(job));
   if (memory.address_space && *memory.address_space < addresses)
@@ -95,7 +96,15 @@ Session::Session(Job job, const DeviceRequest& request) : job_(std::move(job)) {
 }
 
 std::int64_t Session::memory_bytes() const {
-  return executor_->arena_bytes(Space::device) + executor_->arena_bytes(Space::host);
+  const std::int64_t host =
+      backend_->host_addressable(Space::device) ? executor_->arena_bytes(Space::host) : 0;
+  return executor_->arena_bytes(Space::device) + host;
+}
+
+std::optional<std::int64_t> Session::beside_arena_bytes() const {
+  const DeviceMemory memory = backend_->device_memory();
+  if (memory.total_bytes == 0) return std::nullopt;
+  return memory.total_bytes - memory.free_bytes - executor_->arena_bytes(Space::device);
 }
 
 void Session::initialize(std::uint64_t seed) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "app/trainer/device.h"
 #include "engine/executor/executor.h"
@@ -24,8 +25,11 @@ class Session {
   const Job& job() const { return job_; }
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
-  /// Of all arenas.
+  /// Of the arenas in the device's memory, which to a CPU are all.
   std::int64_t memory_bytes() const;
+  /// What else of a GPU's memory is taken, in bytes: by the driver, libraries, graphs and other processes.
+  /// None on a CPU.
+  std::optional<std::int64_t> beside_arena_bytes() const;
 
   /// Initial weights from a seed.
   void initialize(std::uint64_t seed);

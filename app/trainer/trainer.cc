@@ -169,6 +169,11 @@ class Trainer {
                            : fmt::format(", and {} B ({:.2f} GiB) {}", host, gib(host),
                                          host > staging ? "of host memory, to a CPU the same memory"
                                                         : "where saves are staged"));
+    if (const std::optional<std::int64_t> beside = session_->beside_arena_bytes())
+      spdlog::info(
+          "Memory beside the arena: {:.2f} GiB of the driver, libraries and other processes; more "
+          "comes with the first steps",
+          gib(*beside));
   }
 
   void save_config(const std::string& name) const {
@@ -330,6 +335,8 @@ class Trainer {
     if (machine_->memory_bytes > 0)
       m.memory_percent =
           100.0 * static_cast<double>(m.memory_bytes) / static_cast<double>(machine_->memory_bytes);
+    if (const std::optional<std::int64_t> beside = session_->beside_arena_bytes())
+      m.beside_arena_gib = static_cast<double>(*beside) / (1 << 30);
     m.tps = window.tps;
     m.tflops = tflops(flops, window.tps);
     m.mfu = mfu(flops, window.tps, peak_flops(machine_->name));

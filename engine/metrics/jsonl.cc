@@ -86,6 +86,7 @@ std::string to_json(const StepMetrics& m) {
       .add("clipped_steps_total", m.clipped_steps_total)
       .add("memory_bytes", m.memory_bytes)
       .add("memory_percent", m.memory_percent)
+      .add("beside_arena_gib", m.beside_arena_gib)
       .add("tps", m.tps)
       .add("tflops", m.tflops)
       .add("mfu", m.mfu)

@@ -29,6 +29,7 @@ std::vector<Scalar> scalars(const StepMetrics& m) {
     out.push_back({"time_metrics/data_loading(%)", 100.0 * m.data_loading_seconds / m.end_to_end_seconds});
   add(out, "loss_metrics/global_max_loss", m.max_loss);
   add(out, "memory/max_reserved(%)", m.memory_percent);
+  add(out, "memory/beside_arena(GiB)", m.beside_arena_gib);
   add(out, "mfu(%)", m.mfu);
   add(out, "speed_of_light(%)", m.speed_of_light);
   for (const ParameterNorms& norms : m.norms) {

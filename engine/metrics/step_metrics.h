@@ -17,18 +17,19 @@ struct ParameterNorms {
 };
 
 struct StepMetrics {
-  int64_t step = 0;                           // counts from 1
-  double loss = 0.0;                          // sum over valid tokens / valid tokens, over all ranks
-  std::optional<double> max_loss = {};        // the largest rank's, where it is known
-  double grad_norm = 0.0;                     // global L2 norm before clipping
-  double lr = 0.0;                            // that this step's update used
-  int64_t tokens_seen = 0;                    // since step 1, over all ranks
-  int64_t clipped_steps = 0;                  // since the last log (or the start): gradients were clipped
-  int64_t clipped_steps_total = 0;            // since step 1
-  int64_t memory_bytes = 0;                   // peak on the device since the last log
-  std::optional<double> memory_percent = {};  // of the device's capacity, 0 to 100
-  double tps = 0.0;                           // tokens a second and device
-  double tflops = 0.0;                        // model FLOPs a second and device, 1e12
+  int64_t step = 0;                             // counts from 1
+  double loss = 0.0;                            // sum over valid tokens / valid tokens, over all ranks
+  std::optional<double> max_loss = {};          // the largest rank's, where it is known
+  double grad_norm = 0.0;                       // global L2 norm before clipping
+  double lr = 0.0;                              // that this step's update used
+  int64_t tokens_seen = 0;                      // since step 1, over all ranks
+  int64_t clipped_steps = 0;                    // since the last log (or the start): gradients were clipped
+  int64_t clipped_steps_total = 0;              // since step 1
+  int64_t memory_bytes = 0;                     // peak on the device since the last log
+  std::optional<double> memory_percent = {};    // of the device's capacity, 0 to 100
+  std::optional<double> beside_arena_gib = {};  // of a GPU: driver, libraries, graphs, other processes
+  double tps = 0.0;                             // tokens a second and device
+  double tflops = 0.0;                          // model FLOPs a second and device, 1e12
   std::optional<double> mfu = {};             // percent of the device's dense bf16 peak; unknown device: none
   std::optional<double> speed_of_light = {};  // percent: the step's GEMMs at their measured peak / the step
   double end_to_end_seconds = 0.0;            // a step, mean since the last log

@@ -16,6 +16,7 @@ Machine cuda_machine(std::string name, std::string isa, double flops_f8, double 
   m.memory_bytes_per_second = memory_bytes_per_second;
   m.launch_seconds = 3e-6;
   m.memory_bytes = memory_mib << 20;
+  m.reserved_bytes = std::int64_t{512} << 20;
   m.near = {nvlink, 3e-6};
   m.far = {network, 10e-6};
   m.host = {pcie, 10e-6};

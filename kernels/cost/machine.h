@@ -32,6 +32,9 @@ struct Machine {
   double memory_bytes_per_second = 0;                  ///< of the main memory
   double launch_seconds = 0;                           ///< per operation
   std::int64_t memory_bytes = 0;
+  /// Of memory_bytes, what is kept free for libraries' kernels and graphs, which come after the arena. How
+  /// much they take is measured in a run.
+  std::int64_t reserved_bytes = 0;
   Link near, far;                    ///< within a node; between nodes
   Link host{0, 0};                   ///< to host memory, one direction; no bandwidth: the device is the host
   double host_bytes_per_second = 0;  ///< of host memory, this device's share

@@ -117,7 +117,10 @@ class CudaBackend final : public Backend {
   bool host_addressable(Space space) const override { return space == Space::host; }
   void upload(const void* from, std::byte* to, std::int64_t bytes) override { copy(from, to, bytes); }
   void download(const std::byte* from, void* to, std::int64_t bytes) override { copy(from, to, bytes); }
-  DeviceMemory device_memory() override { return cuda_memory(options_.device); }
+  titan::DeviceMemory device_memory() override {
+    choose_device();
+    return device_memory_now();
+  }
 
  private:
   /// Each thread has a device of its own, the first one unless it has chosen; streams and memory are of one.
@@ -137,12 +140,14 @@ class CudaBackend final : public Backend {
     const cudaError_t error = cudaMalloc(&p, bytes);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      std::size_t free = 0, total = 0;
-      TITAN_CUDA(cudaMemGetInfo(&free, &total));
+      const titan::DeviceMemory memory = device_memory_now();
       throw UserError(fmt::format(
-          "the run needs {:.2f} GiB on the GPU, which has {:.2f} GiB free of {:.2f} GiB; lower "
-          "training.local_batch_size or training.seq_len, or use activation_checkpoint.mode = \"full\"",
-          gib(bytes), gib(free), gib(total)));
+          "the run needs {:.2f} GiB on the GPU, which has {:.2f} GiB free of {:.2f} GiB (the driver, "
+          "libraries and "
+          "other processes have the rest); lower training.local_batch_size or training.seq_len, or use "
+          "activation_checkpoint.mode = \"full\"",
+          gib(bytes), gib(static_cast<std::size_t>(memory.free_bytes)),
+          gib(static_cast<std::size_t>(memory.total_bytes))));
     }
     TITAN_CUDA(error);
     device_blocks_.emplace_back(p);

@@ -80,8 +80,12 @@ void use_device(int device) {
   check_usable(error);
 }
 
-DeviceMemory cuda_memory(int device) {
+titan::DeviceMemory cuda_memory(int device) {
   use_device(device);
+  return device_memory_now();
+}
+
+titan::DeviceMemory device_memory_now() {
   std::size_t free = 0, total = 0;
   TITAN_CUDA(cudaMemGetInfo(&free, &total));
   return {.free_bytes = static_cast<std::int64_t>(free), .total_bytes = static_cast<std::int64_t>(total)};

@@ -16,7 +16,9 @@ std::vector<CudaDevice> cuda_devices();
 void use_device(int device);
 
 /// The table's memory().
-DeviceMemory cuda_memory(int device);
+titan::DeviceMemory cuda_memory(int device);
+/// Of this thread's device, which can be used.
+titan::DeviceMemory device_memory_now();
 
 /// Driver, runtime and libraries, one fact a line.
 std::string describe_cuda();

@@ -14,6 +14,14 @@ bool captures(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+cudaDeviceProp current_device() {
+  int device = 0;
+  cudaDeviceProp properties;
+  TITAN_CUDA(cudaGetDevice(&device));
+  TITAN_CUDA(cudaGetDeviceProperties(&properties, device));
+  return properties;
+}
+
 /// Device memory, or none when there is too little.
 class Scratch {
  public:
@@ -34,15 +42,13 @@ class Scratch {
 }  // namespace
 
 GemmTable GemmEngine::empty_table() {
-  int device = 0;
-  cudaDeviceProp properties;
-  TITAN_CUDA(cudaGetDevice(&device));
-  TITAN_CUDA(cudaGetDeviceProperties(&properties, device));
-  return {.device = properties.name, .cublaslt_version = cublasLtGetVersion(), .algorithms = {}};
+  return {.device = current_device().name, .cublaslt_version = cublasLtGetVersion(), .algorithms = {}};
 }
 
 GemmEngine::GemmEngine(GemmOptions options, GemmTable table)
     : options_(std::move(options)), table_(empty_table()), library_(make_lt_library()) {
+  const cudaDeviceProp device = current_device();
+  compute_capability_ = device.major * 10 + device.minor;
   if (!table.algorithms.empty() && !table.made_like(table_))
     throw UserError(fmt::format(
         "the table of matrix products is for {} with cuBLASLt {}, and this is {} with cuBLASLt {}: "
@@ -58,7 +64,21 @@ void GemmEngine::multiply(GemmKey key, const GemmData& data, cudaStream_t stream
   plan->second.run(library_.get(), data, stream);
 }
 
+void GemmEngine::check_device(const GemmKey& key) const {
+  constexpr int kFirstWithFloat8 = 89, kHopper = 90;
+  const auto refuse = [&](const char* products, const char* needed, const char* fix) {
+    throw UserError(fmt::format("{} need {}, and this is {}, compute capability {}.{}; {}", products, needed,
+                                table_.device, compute_capability_ / 10, compute_capability_ % 10, fix));
+  };
+  if (is_float8(key.a) && compute_capability_ < kFirstWithFloat8)
+    refuse("products of 8-bit floats", "compute capability 8.9 or newer", "train without Float8");
+  if (key.scales == GemmScales::rows && compute_capability_ != kHopper)
+    refuse("products of 8-bit floats scaled by row", "Hopper (compute capability 9.0)",
+           "use quantize.linear.float8.recipe_name = \"tensorwise\"");
+}
+
 GemmPlan GemmEngine::make_plan(const GemmKey& key, const GemmData& data, cudaStream_t stream) {
+  check_device(key);
   GemmPlan plan(key);
   const auto stored = table_.algorithms.find(key);
   if (stored == table_.algorithms.end()) {

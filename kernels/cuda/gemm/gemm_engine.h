@@ -31,7 +31,8 @@ class GemmEngine {
   /// For the current device. Throws UserError when `table`, unless empty, is from another device or version.
   explicit GemmEngine(GemmOptions options = {}, GemmTable table = {});
 
-  /// Enqueues the product; key.multiprocessors is the engine's. No size may be 0.
+  /// Enqueues the product; key.multiprocessors is the engine's. No size may be 0. Throws UserError when the
+  /// device has no such products: of 8-bit floats before compute capability 8.9, scaled by rows but on 9.0.
   void multiply(GemmKey key, const GemmData& data, cudaStream_t stream);
 
   /// What was given, and what has been chosen since.
@@ -42,12 +43,14 @@ class GemmEngine {
   static GemmTable empty_table();
 
  private:
+  void check_device(const GemmKey& key) const;
   GemmPlan make_plan(const GemmKey& key, const GemmData& data, cudaStream_t stream);
   GemmAlgorithm choose(GemmPlan& plan, const GemmData& data, cudaStream_t stream);
   GemmAlgorithm measure(GemmPlan& plan, GemmData data, cudaStream_t stream);
 
   GemmOptions options_;
   GemmTable table_;
+  int compute_capability_ = 0;
   LtLibrary library_;
   std::map<GemmKey, GemmPlan> plans_;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/cuda/host/device.h"
 #include "kernels/cuda/host/lt_product.h"
 
 namespace titan::cuda::host {
@@ -70,6 +71,7 @@ cublasStatus_t check_scales(const Desc& desc, const Layouts& layouts) {
       return CUBLAS_STATUS_INVALID_VALUE;
   const std::int32_t mode = desc.scale_modes[0];
   if (desc.scale_modes[1] != mode || (mode != kScalar && mode != kByRow)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (mode == kByRow && Device::get().hardware.compute_capability != 90) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (mode == kByRow && (desc.scales[0] == nullptr || desc.scales[1] == nullptr))
     return CUBLAS_STATUS_INVALID_VALUE;
   return CUBLAS_STATUS_SUCCESS;
@@ -77,6 +79,7 @@ cublasStatus_t check_scales(const Desc& desc, const Layouts& layouts) {
 
 /// Tensor cores of Hopper take 8-bit A transposed and B not, in units of 16 bytes.
 bool float8_is_supported(const Desc& desc, const Layouts& layouts) {
+  if (Device::get().hardware.compute_capability < 89) return false;
   if (desc.transpose_a != CUBLAS_OP_T || desc.transpose_b != CUBLAS_OP_N) return false;
   for (int i = 0; i < 4; ++i)
     if (layouts[i]->order != CUBLASLT_ORDER_COL ||

@@ -40,7 +40,7 @@ struct CudaApi {
   /// Takes memory on none of them. Throws UserError with the reason when there is none.
   std::vector<CudaDevice> (*devices)();
   /// As it is once this process has its share of it. Throws UserError when the device cannot be used.
-  DeviceMemory (*memory)(int device);
+  titan::DeviceMemory (*memory)(int device);
   std::string (*describe)();
   std::unique_ptr<Backend> (*make_backend)(const CudaOptions&);
 };

@@ -51,6 +51,7 @@ TEST_CASE("titan trains on a GPU as on the CPU, and each resumes the other's che
   const Run first = train(cuda, kCuda, options);
   INFO(first.err);
   REQUIRE(first.exit == 0);
+  CHECK_THAT(first.err, Contains("Memory beside the arena: "));
   check_close(losses(cuda.path()), losses(cpu.path()), 1e-5);
   const auto whole = losses(cuda.path());
   // The other device goes on from step 5, here and there.

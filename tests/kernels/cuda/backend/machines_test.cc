@@ -111,11 +111,98 @@ TEST_CASE_METHOD(MachinesFixture, "a graph's memory is seen beside what was allo
   const auto backend = make_cuda_backend({});
   Doubling doubling(*backend);
   doubling.run();
-  const DeviceMemory before = backend->device_memory();
+  const titan::DeviceMemory before = backend->device_memory();
   doubling.run();
-  const DeviceMemory after = backend->device_memory();
+  const titan::DeviceMemory after = backend->device_memory();
   CHECK(before.free_bytes - after.free_bytes == 1 << 20);
   CHECK(after.total_bytes == std::int64_t{8} << 30);
+}
+
+/// c [16, 16] f32 of e4m3, by one factor each or one a row.
+std::string error_of_product(int compute_capability, std::int64_t factors) {
+  constexpr std::int64_t kSize = 16;
+  host::set_hardware({.compute_capability = compute_capability});
+  const auto backend = make_cuda_backend({});
+  const auto bytes = [&](std::int64_t count) { return backend->allocate(Space::device, count); };
+  CommandList list({bytes(256), bytes(256), bytes(1024), bytes(64), bytes(64)});
+  list.add(0, Gemm{.a = operand<In>(0, DType::f8e4m3, kSize, kSize),
+                   .b = operand<In>(1, DType::f8e4m3, kSize, kSize),
+                   .c = operand<Result>(2, DType::f32, kSize, kSize),
+                   .workspace = {},
+                   .transpose_b = true,
+                   .scale_a = operand<In>(3, DType::f32, factors, 1),
+                   .scale_b = operand<In>(4, DType::f32, factors, 1)});
+  try {
+    backend->execute(list.commands(), nullptr, {});
+    return "";
+  } catch (const CommandError& error) {
+    return error.what();
+  }
+}
+
+TEST_CASE_METHOD(MachinesFixture, "8-bit products that a GPU does not have are refused with what to do") {
+  CHECK(error_of_product(90, 1).empty());
+  CHECK(error_of_product(90, 16).empty());
+  CHECK(error_of_product(89, 1).empty());
+  CHECK(error_of_product(100, 1).empty());
+  CHECK_THAT(error_of_product(80, 1),
+             Contains("compute capability 8.9 or newer") && Contains("capability 8.0"));
+  CHECK_THAT(error_of_product(100, 16), Contains("Hopper") && Contains("recipe_name = \"tensorwise\""));
+}
+
+/// Forward and backward of one sequence of 80 rows.
+void attend(Backend& backend, DType dtype, int head_dim) {
+  constexpr std::int64_t kRows = 80;
+  const std::int64_t cols = head_dim;
+  std::vector<std::byte*> at;
+  const auto value = [&](std::int64_t bytes) {
+    at.push_back(backend.allocate(Space::device, bytes));
+    return static_cast<ValueId>(at.size() - 1);
+  };
+  const auto matrix = [&] { return value(kRows * cols * size_of(dtype)); };
+  const ValueId q = matrix(), k = matrix(), v = matrix(), out = matrix(), dout = matrix(), dq = matrix(),
+                dk = matrix(), dv = matrix(), column = value(kRows * 4), lse = value(kRows * 4);
+  const auto in = [&](ValueId id) { return operand<In>(id, dtype, kRows, cols); };
+  const auto result = [&](ValueId id) { return operand<Result>(id, dtype, kRows, cols); };
+  const In positions = operand<In>(column, DType::i32, kRows, 1),
+           numbers = operand<In>(lse, DType::f32, kRows, 1);
+  const AttentionShape shape{.sequences = 1, .heads = 1, .kv_heads = 1, .head_dim = head_dim, .scale = 0.1f};
+  CommandList list(at);
+  list.add(0, Iota{.y = operand<Out>(column, DType::i32, kRows, 1)});
+  list.add(0, Attention{.q = in(q),
+                        .k = in(k),
+                        .v = in(v),
+                        .q_position = positions,
+                        .k_position = positions,
+                        .doc_start = positions,
+                        .kv_length = {},
+                        .out = operand<Out>(out, dtype, kRows, cols),
+                        .lse = operand<Out>(lse, DType::f32, kRows, 1),
+                        .shape = shape});
+  list.add(0, AttentionGrad{.dout = in(dout),
+                            .q = in(q),
+                            .k = in(k),
+                            .v = in(v),
+                            .lse = numbers,
+                            .delta = numbers,
+                            .q_position = positions,
+                            .k_position = positions,
+                            .doc_start = positions,
+                            .dq = result(dq),
+                            .dk = result(dk),
+                            .dv = result(dv),
+                            .shape = shape});
+  backend.execute(list.commands(), nullptr, {});
+}
+
+TEST_CASE_METHOD(MachinesFixture, "attention finds the shared memory that it needs on every GPU") {
+  for (const int capability : {80, 86, 89, 90, 100, 120}) {
+    INFO("compute capability " << capability);
+    host::set_hardware({.compute_capability = capability});
+    const auto backend = make_cuda_backend({});
+    for (const int head_dim : {64, 128}) CHECK_NOTHROW(attend(*backend, DType::bf16, head_dim));
+    for (const int head_dim : {64, 128, 256}) CHECK_NOTHROW(attend(*backend, DType::f32, head_dim));
+  }
 }
 
 }  // namespace
