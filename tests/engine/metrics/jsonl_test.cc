@@ -42,6 +42,7 @@ TEST_CASE("every metric is in its line and reads back to the same number") {
   m.tps = 1e300;
   m.clipped_steps = 3;
   m.clipped_steps_total = 8;
+  m.beside_arena_gib = 1.25;
   const Json json = Json::parse(to_json(m));
   CHECK(json["kind"] == "train");
   CHECK(json["step"] == 7);
@@ -53,14 +54,15 @@ TEST_CASE("every metric is in its line and reads back to the same number") {
   CHECK(json["clipped_steps"] == 3);
   CHECK(json["clipped_steps_total"] == 8);
   CHECK(json["memory_percent"].is_null());
-  CHECK(json.size() == 17);
+  CHECK(json["beside_arena_gib"] == 1.25);
+  CHECK(json.size() == 18);
 }
 
 TEST_CASE("norms of parameters are two objects by name") {
   StepMetrics m = at_step(1);
   m.norms = {{"a.weight", 0.25, 3}, {"b.weight", std::nan(""), 4}};
   const Json json = Json::parse(to_json(m));
-  CHECK(json.size() == 19);
+  CHECK(json.size() == 20);
   CHECK(json["gradient_norms"] == Json({{"a.weight", 0.25}, {"b.weight", nullptr}}));
   CHECK(json["weight_norms"] == Json({{"a.weight", 3.0}, {"b.weight", 4.0}}));
 }
