@@ -176,6 +176,7 @@ __device__ __forceinline__ void key_gradients(const BackwardProblem& p, const Bl
       Scores probabilities, gradients;
       start_scores<kDim>(shared, barriers, n, probabilities, gradients);
       wait_group<1>();
+      arrived(probabilities[0]);
 #pragma unroll
       for (int t = 0; t < kScoreTiles; ++t)
 #pragma unroll
@@ -188,7 +189,8 @@ __device__ __forceinline__ void key_gradients(const BackwardProblem& p, const Bl
       fence_group();
       start_sums<kDim, kOtherRows>(left[0], shared.other(s, 1), dv[0]);
       commit_group();
-      wait_group<1>();  // gradients are there
+      wait_group<1>();
+      arrived(gradients[0]);
 #pragma unroll
       for (int t = 0; t < kScoreTiles; ++t)
 #pragma unroll
@@ -201,6 +203,10 @@ __device__ __forceinline__ void key_gradients(const BackwardProblem& p, const Bl
       start_sums<kDim, kOtherRows>(left_gradients[0], shared.other(s, 0), dk[0]);
       commit_group();
       wait_group<0>();
+      arrived(dk[0]);
+      arrived(dv[0]);
+      arrived(left[0]);
+      arrived(left_gradients[0]);
       release(&barriers.empty[s]);
     }
   }
@@ -262,6 +268,7 @@ __device__ __forceinline__ void query_gradient(const BackwardProblem& p, const B
       Scores probabilities, gradients;
       start_scores<kDim>(shared, barriers, n, probabilities, gradients);
       wait_group<1>();
+      arrived(probabilities[0]);
 #pragma unroll
       for (int t = 0; t < kScoreTiles; ++t)
 #pragma unroll
@@ -269,6 +276,7 @@ __device__ __forceinline__ void query_gradient(const BackwardProblem& p, const B
           probabilities[0][t][e] = fast_exp2(probabilities[0][t][e] * scale - sum[e / 2]);
       if (list[i].masked) mask(list[i].tile * kOtherRows, probabilities);
       wait_group<0>();
+      arrived(gradients[0]);
 #pragma unroll
       for (int t = 0; t < kScoreTiles; ++t)
 #pragma unroll
@@ -280,6 +288,8 @@ __device__ __forceinline__ void query_gradient(const BackwardProblem& p, const B
       start_sums<kDim, kOtherRows>(left[0], shared.other(s, 0), dq[0]);
       commit_group();
       wait_group<0>();
+      arrived(dq[0]);
+      arrived(left[0]);
       release(&barriers.empty[s]);
     }
   }
@@ -289,7 +299,7 @@ __device__ __forceinline__ void query_gradient(const BackwardProblem& p, const B
 template <int kDim>
 __global__ void __launch_bounds__(kHopperThreads, 1)
     hopper_key_gradients(BackwardProblem p, const __grid_constant__ Maps maps) {
-  if (!kOnHopper) return;
+  if (!kOnHopper) return trap();
   TITAN_SHARED(ConsumerList, lists, 1);
   TITAN_SHARED(PairBarriers, barriers, 1);
   TITAN_SHARED(float, statistics, kConsumers * 4 * kOtherRows);  // of each group, twice: log2_sum, delta_of
@@ -314,7 +324,7 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 template <int kDim>
 __global__ void __launch_bounds__(kHopperThreads, 1)
     hopper_query_gradient(BackwardProblem p, const __grid_constant__ Maps maps) {
-  if (!kOnHopper) return;
+  if (!kOnHopper) return trap();
   TITAN_SHARED(ConsumerList, lists, 1);
   TITAN_SHARED(PairBarriers, barriers, 1);
   const Pairs<kDim> shared;

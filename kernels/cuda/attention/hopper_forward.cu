@@ -227,6 +227,7 @@ struct Consumer {
     has_queries = true;
     start_scores();
     wait_group<0>();
+    arrived(scores[0]);
     make_probabilities(list[0]);
     shrink_sums();
     round_to_bf16(scores, probabilities);
@@ -234,14 +235,18 @@ struct Consumer {
       start_scores();
       start_out();  // of tile i − 1
       wait_group<1>();
+      arrived(scores[0]);
       make_probabilities(list[i]);
       wait_group<0>();
+      arrived(out[0]);
+      arrived(probabilities[0]);
       release_values();
       shrink_sums();
       round_to_bf16(scores, probabilities);
     }
     start_out();
     wait_group<0>();
+    arrived(out[0]);
     release_values();
   }
 
@@ -266,7 +271,7 @@ struct Consumer {
 template <int kDim>
 __global__ void __launch_bounds__(kHopperThreads, 1)
     hopper_forward(ForwardProblem p, const __grid_constant__ TensorMaps maps) {
-  if (!kOnHopper) return;
+  if (!kOnHopper) return trap();
   TITAN_SHARED(ConsumerList, lists, 1);
   TITAN_SHARED(Barriers, all_barriers, 1);
   Barriers& barriers = all_barriers[0];

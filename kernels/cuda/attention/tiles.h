@@ -91,14 +91,27 @@ struct Meeting {
   bool masked;  ///< some of the pairs are not visible
 };
 
-/// In shared memory. kThreads look at as many tiles together; the block may have more threads.
+/// In shared memory. kThreads look at as many tiles together; the block may have more threads. Tile
+/// first + kWarps·l + w is that of lane l of warp w: a few tiles are looked at by all warps.
 template <int kThreads = kAttentionThreads>
 struct TileList {
+  static constexpr int kWarps = kThreads / kWarpSize;
   int entries[kThreads];
-  int counts[kThreads / kWarpSize];
+  unsigned met[kWarps];  ///< lanes whose tile is listed
 
   __device__ __forceinline__ Meeting operator[](int i) const {
     return {entries[i] >> 1, (entries[i] & 1) != 0};
+  }
+  __device__ __forceinline__ int size() const {
+    int all = 0;
+    for (const unsigned lanes : met) all += count_bits(lanes);
+    return all;
+  }
+  /// Where the tile of that lane and warp is listed.
+  __device__ __forceinline__ int place_of(int lane, int warp) const {
+    int before = 0;
+    for (int w = 0; w < kWarps; ++w) before += count_bits(met[w] & (((w < warp ? 2u : 1u) << lane) - 1));
+    return before;
   }
   /// All threads of the block wait for each other, whether they list or follow.
   __device__ __forceinline__ void wait_for_all() { __syncthreads(); }
@@ -109,38 +122,34 @@ struct TileList {
 /// may be read after it, and written again after the reader's next barrier.
 template <int kThreads, class Look>
 __device__ __forceinline__ int list_tiles(TileList<kThreads>& list, int first, int end, Look look) {
+  constexpr int kWarps = TileList<kThreads>::kWarps;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize,
             warp = static_cast<int>(threadIdx.x) / kWarpSize;
   Visible own = Visible::none;
-  for (int i = 0; i < kWarpSize; ++i) {
-    const int tile = first + warp * kWarpSize + i;
+  for (int l = 0; l < kWarpSize; ++l) {
+    const int tile = first + l * kWarps + warp;
     if (tile >= end) break;
     const Visible seen = look(tile);
-    if (i == lane) own = seen;
+    if (l == lane) own = seen;
   }
-  const unsigned present = __ballot_sync(kFullWarp, own != Visible::none);
-  if (lane == 0) list.counts[warp] = count_bits(present);
+  const unsigned met = __ballot_sync(kFullWarp, own != Visible::none);
+  if (lane == 0) list.met[warp] = met;
   list.wait_for_all();
-  int before = 0, all = 0;
-  for (int w = 0; w < kThreads / kWarpSize; ++w) {
-    if (w == warp) before = all;
-    all += list.counts[w];
-  }
   if (own != Visible::none)
-    list.entries[before + count_bits(present & ((1u << lane) - 1))] =
-        (first + warp * kWarpSize + lane) * 2 + (own == Visible::some ? 1 : 0);
+    list.entries[list.place_of(lane, warp)] =
+        (first + lane * kWarps + warp) * 2 + (own == Visible::some ? 1 : 0);
+  const int size = list.size();
   list.wait_for_all();
-  return all;
+  return size;
 }
 
 /// What the block's other threads call meanwhile.
 template <int kThreads>
 __device__ __forceinline__ int follow_list(TileList<kThreads>& list) {
   list.wait_for_all();
-  int all = 0;
-  for (const int count : list.counts) all += count;
+  const int size = list.size();
   list.wait_for_all();
-  return all;
+  return size;
 }
 
 /// Keys of a sequence that may be read.

@@ -17,7 +17,7 @@
 
 namespace titan::cuda {
 
-/// Whether the compiler is at work for sm_90a, or the host that plays it. Kernels return at once otherwise.
+/// Whether the compiler is at work for sm_90a, or the host that plays it. Kernels must not run otherwise.
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 inline constexpr bool kOnHopper = true;
 #else
@@ -110,6 +110,24 @@ template <int kPending>
 __device__ __forceinline__ void wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
+
+/// Registers of products that a wait_group has ended, sums or factors: the compiler does not know that they
+/// come, or are free, only then, and must not move what reads or writes them before it.
+template <int kTiles>
+__device__ __forceinline__ void arrived(float (&d)[kTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+    asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
+}
+template <int kTiles>
+__device__ __forceinline__ void arrived(unsigned (&a)[kTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+    asm volatile("" : "+r"(a[n][0]), "+r"(a[n][1]), "+r"(a[n][2]), "+r"(a[n][3])::"memory");
+}
+
+/// Ends the kernel with an error.
+__device__ __forceinline__ void trap() { asm volatile("trap;"); }
 
 #define TITAN_SUMS_4(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define TITAN_SUMS_16(i) TITAN_SUMS_4(i), TITAN_SUMS_4(i + 1), TITAN_SUMS_4(i + 2), TITAN_SUMS_4(i + 3)
@@ -211,6 +229,11 @@ inline void commit_group(host::Site site = host::Site::current()) { host::commit
 template <int kPending>
 void wait_group(host::Site site = host::Site::current()) {
   host::wait_group(kPending, site);
+}
+template <class T, int kTiles>
+void arrived(T (&)[kTiles][4]) {}
+inline void trap(host::Site site = host::Site::current()) {
+  host::fail("a kernel for Hopper runs elsewhere", site);
 }
 template <int kTiles>
 void multiply_group(float (&d)[kTiles][4], std::uint64_t a, std::uint64_t b, bool accumulate,
