@@ -30,6 +30,7 @@ TRAIN_TAGS = {
     "time_metrics/data_loading(s)": lambda m: m["data_loading_seconds"],
     "memory/max_reserved(GiB)": lambda m: m["memory_bytes"] / GIB,
     "memory/max_reserved(%)": lambda m: m["memory_percent"],
+    "memory/beside_arena(GiB)": lambda m: m["beside_arena_gib"],
     "n_tokens_seen": lambda m: m["tokens_seen"],
     "lr": lambda m: m["lr"],
 }

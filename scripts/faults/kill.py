@@ -25,7 +25,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS, INTERVAL, VALIDATION = 40, 2, 10
-TIMES = {"tps", "tflops", "mfu", "speed_of_light", "end_to_end_seconds", "data_loading_seconds", "memory_percent"}
+TIMES = {"tps", "tflops", "mfu", "speed_of_light", "end_to_end_seconds", "data_loading_seconds", "memory_percent",
+         "beside_arena_gib"}
 
 
 def write_inputs(folder, async_mode):
