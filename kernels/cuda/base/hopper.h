@@ -11,6 +11,7 @@
 
 #ifndef __CUDACC__
 #include "kernels/cuda/host/async_barrier.h"
+#include "kernels/cuda/host/block_resources.h"
 #include "kernels/cuda/host/tensor_map.h"
 #include "kernels/cuda/host/warp_group.h"
 #endif
@@ -192,7 +193,7 @@ __device__ __forceinline__ void multiply_group(float (&d)[8][4], const unsigned 
 inline void init_barrier(std::uint64_t* barrier, unsigned arrivals, host::Site site = host::Site::current()) {
   host::init_barrier(barrier, arrivals, site);
 }
-inline void publish_barriers() {}
+inline void publish_barriers() { host::publish_barriers(); }
 inline void arrive(std::uint64_t* barrier, host::Site site = host::Site::current()) {
   host::arrive(barrier, site);
 }
@@ -212,17 +213,16 @@ inline unsigned descriptor_address(const void* p, host::Site site = host::Site::
 }
 
 template <int kRegisters>
-void take_registers() {
-  static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
+void take_registers(host::Site site = host::Site::current()) {
+  host::set_registers(kRegisters, true, site);
 }
 template <int kRegisters>
-void give_registers() {
-  static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
+void give_registers(host::Site site = host::Site::current()) {
+  host::set_registers(kRegisters, false, site);
 }
 
-inline void group_barrier(int, host::Site site = host::Site::current()) {
-  host::group_collective(
-      nullptr, [](void* const*) {}, site);
+inline void group_barrier(int number, host::Site site = host::Site::current()) {
+  host::numbered_barrier(number, kWarpGroup, site);
 }
 inline void fence_group(host::Site site = host::Site::current()) { host::fence_group(site); }
 inline void commit_group(host::Site site = host::Site::current()) { host::commit_group(site); }

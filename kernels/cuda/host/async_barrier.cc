@@ -12,7 +12,11 @@ struct Barrier {
   std::int64_t missing = 0;    ///< arrivals
   std::int64_t bytes = 0;      ///< expected and not there, or there and not expected
   unsigned phase = 0;
+  Dim3 initialiser{};      ///< thread
+  bool published = false;  ///< by it, to copies
 };
+
+bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
 struct Barriers {
   std::map<const std::uint64_t*, Barrier> of;
@@ -42,7 +46,18 @@ void arrive(Barrier& b, Site site) {
 void init_barrier(std::uint64_t* barrier, std::uint32_t arrivals, Site site) {
   check_aligned(barrier, sizeof *barrier, site);
   if (arrivals == 0) fail("an mbarrier of no arrivals", site);
-  of_block<Barriers>().of[barrier] = {.arrivals = arrivals, .missing = arrivals};
+  const Barrier made{.arrivals = arrivals, .missing = arrivals, .initialiser = thread_index()};
+  if (!of_block<Barriers>().of.emplace(barrier, made).second) fail("an mbarrier initialised twice", site);
+}
+
+void publish_barriers() {
+  for (auto& [address, barrier] : of_block<Barriers>().of)
+    barrier.published = barrier.published || same(barrier.initialiser, thread_index());
+}
+
+void check_published(std::uint64_t* barrier, Site site) {
+  if (!find(barrier, site).published)
+    fail("a copy that shall arrive at an mbarrier whose initialisation no fence has published", site);
 }
 
 void arrive(std::uint64_t* barrier, Site site) { arrive(find(barrier, site), site); }

@@ -10,6 +10,10 @@ namespace titan::cuda::host {
 
 /// `arrivals` complete a phase.
 void init_barrier(std::uint64_t* barrier, std::uint32_t arrivals, Site site = Site::current());
+/// What the calling thread has initialised may be used by copies.
+void publish_barriers();
+/// Throws unless it is published. Before a copy that shall arrive there.
+void check_published(std::uint64_t* barrier, Site site = Site::current());
 void arrive(std::uint64_t* barrier, Site site = Site::current());
 /// Arrives, and the current phase waits for `bytes` more.
 void arrive_expecting(std::uint64_t* barrier, std::uint32_t bytes, Site site = Site::current());

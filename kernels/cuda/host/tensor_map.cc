@@ -74,6 +74,7 @@ void copy_box(const Contents& c, std::int64_t x, std::int64_t y, std::int64_t z,
 
 void load_box(const CUtensorMap& map, int x, int y, int z, void* to, std::uint64_t* barrier, Site site) {
   const Contents c = contents_of(map, site);
+  check_published(barrier, site);
   if (c.box[0] * kElement != kSwizzleSpan) fail("a box whose rows are not 128 bytes", site);
   // The pattern repeats every 1024 bytes: boxes that start there are laid out alike.
   check_aligned(to, 1024, site);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "kernels/cuda/host/tensor_map.h"
@@ -39,9 +40,13 @@ struct Brought {
   int columns;
   GroupProduct factors;
 };
+struct Factors {
+  float a[kRows][kDepth], b[kDepth][kMostColumns];
+};
 struct Product {
   std::array<Brought, kWarpGroup> threads;
   Site site;
+  std::shared_ptr<const Factors> factors;  ///< as they were when it began
 };
 
 /// The sums of all threads.
@@ -87,10 +92,6 @@ void check(const Descriptor& d, Site site) {
          site);
 }
 
-struct Factors {
-  float a[kRows][kDepth], b[kDepth][kMostColumns];
-};
-
 void read_a(const Product& p, Factors& f) {
   const GroupProduct& first = p.threads[0].factors;
   if (first.a_registers == nullptr) {
@@ -122,10 +123,22 @@ std::size_t place_of(int row, int col, int columns) {
   return static_cast<std::size_t>(thread * (columns / 2) + col / 8 * 4 + row % 16 / 8 * 2 + col % 2);
 }
 
+std::shared_ptr<const Factors> read_factors(const Product& p) {
+  auto f = std::make_shared<Factors>();
+  read_a(p, *f);
+  read_b(p, *f);
+  return f;
+}
+
+/// It may have read its factors at any time until now.
+void check_unchanged(const Product& p) {
+  if (std::memcmp(read_factors(p).get(), p.factors.get(), sizeof(Factors)) != 0)
+    fail("what a wgmma reads, shared memory or registers, has changed while it was on its way", p.site);
+}
+
 void multiply(const Product& p, Sums& sums) {
-  static thread_local Factors f;
-  read_a(p, f);
-  read_b(p, f);
+  check_unchanged(p);
+  const Factors& f = *p.factors;
   const int columns = p.threads[0].columns;
   for (int row = 0; row < kRows; ++row) {
     float sum[kMostColumns] = {};
@@ -155,6 +168,7 @@ void begin(WarpGroup& group, const Product& p) {
     }
   }
   group.products.push_back(p);
+  group.products.back().factors = read_factors(p);
 }
 
 void finish(WarpGroup& group, std::size_t pending) {

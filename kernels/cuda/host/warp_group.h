@@ -1,6 +1,6 @@
 // wgmma.mma_async on the host: products by 128 threads that read shared memory through descriptors and end
-// when they are waited for. Until then the sums in registers are NaN, and factors are read no sooner: using
-// either too early shows.
+// when they are waited for. Until then the sums in registers are NaN, and factors must stay as they were:
+// using or changing either too early shows.
 #pragma once
 
 #include <cstdint>

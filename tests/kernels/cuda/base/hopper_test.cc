@@ -31,6 +31,9 @@ enum class Mistake {
   wrong_stride,
   wrong_address,
   no_barrier_init,
+  barrier_init_twice,
+  barriers_not_published,
+  tile_comes_too_late,
   group_diverges,
 };
 
@@ -52,7 +55,8 @@ __global__ void multiplies(const __grid_constant__ Maps maps, float* scores, flo
   if (t == 0 && kMistake != Mistake::no_barrier_init) {
     init_barrier(full, 1);
     init_barrier(empty, 1);
-    publish_barriers();
+    if (kMistake == Mistake::barrier_init_twice) init_barrier(full, 1);
+    if (kMistake != Mistake::barriers_not_published) publish_barriers();
   }
   __syncthreads();
   if (t == kWarpGroup) {
@@ -71,7 +75,8 @@ __global__ void multiplies(const __grid_constant__ Maps maps, float* scores, flo
   if (t >= kWarpGroup) return;
   float sum[8][4] = {};
   for (int round = 0; round < kRounds; ++round) {
-    if (kMistake != Mistake::no_wait_for_bytes) wait_parity(full, round & 1);
+    if (kMistake != Mistake::no_wait_for_bytes && kMistake != Mistake::tile_comes_too_late)
+      wait_parity(full, round & 1);
     float score[16][4];
     if (kMistake != Mistake::no_fence) fence_group();
     const unsigned from = descriptor_address(a), to = descriptor_address(b);
@@ -81,6 +86,7 @@ __global__ void multiplies(const __grid_constant__ Maps maps, float* scores, flo
                      descriptor(to + k * (kMistake == Mistake::wrong_address ? 16 : 32), 16, stride), k > 0);
     if (kMistake == Mistake::group_diverges && t >= 64) commit_group();
     if (kMistake != Mistake::group_diverges || t < 64) commit_group();
+    if (kMistake == Mistake::tile_comes_too_late) wait_parity(full, round & 1);
     if (kMistake != Mistake::no_wait_for_product) wait_group<0>();
     unsigned factors[8][4];
     for (int k = 0; k < 8; ++k)
@@ -174,8 +180,8 @@ TEST_CASE("TMA, barriers and products of warp groups together multiply matrices"
 
 TEST_CASE("mistakes with Hopper's instructions show") {
   const auto wrong = [](const Outcome& o) { return o.error.empty() && !o.right; };
-  CHECK(wrong(outcome<Mistake::no_wait_for_product>()));
-  CHECK(wrong(outcome<Mistake::factor_overwritten>()));
+  const Outcome too_early = outcome<Mistake::no_wait_for_product>();
+  CHECK((!too_early.right || too_early.error != ""));
   CHECK(wrong(outcome<Mistake::wrong_stride>()));
   CHECK(wrong(outcome<Mistake::wrong_address>()));
   const Outcome early = outcome<Mistake::refills_too_early>();
@@ -183,12 +189,56 @@ TEST_CASE("mistakes with Hopper's instructions show") {
   const Outcome no_wait = outcome<Mistake::no_wait_for_bytes>();
   CHECK((wrong(no_wait) || no_wait.error != ""));
   CHECK_THAT(outcome<Mistake::no_fence>().error, Catch::Contains("without a wgmma.fence"));
+  CHECK_THAT(outcome<Mistake::factor_overwritten>().error, Catch::Contains("has changed"));
+  CHECK_THAT(outcome<Mistake::tile_comes_too_late>().error, Catch::Contains("has changed"));
+  CHECK_THAT(outcome<Mistake::barrier_init_twice>().error, Catch::Contains("initialised twice"));
+  CHECK_THAT(outcome<Mistake::barriers_not_published>().error, Catch::Contains("no fence has published"));
   CHECK_THAT(outcome<Mistake::no_barrier_init>().error, Catch::Contains("nobody has initialised"));
   CHECK_THAT(outcome<Mistake::expects_too_much>().error,
              Catch::Contains("deadlock") && Catch::Contains("lacks 0 arrivals and 16 bytes"));
   CHECK_THAT(outcome<Mistake::expects_too_little>().error,
              Catch::Contains("deadlock") && Catch::Contains("16 bytes too many have come"));
   CHECK_THAT(outcome<Mistake::group_diverges>().error, Catch::Contains("different places"));
+}
+
+/// A group gives registers to two others; then those meet at a barrier of their own.
+template <int kGiven, int kTaken, int kNumber>
+__global__ void shares_registers(int* y) {
+  TITAN_SHARED(int, values, 2 * kWarpGroup);
+  const int t = static_cast<int>(threadIdx.x), group = t / kWarpGroup;
+  if (group == 2) return give_registers<kGiven>();
+  take_registers<kTaken>();
+  values[t] = t;
+  group_barrier(kNumber + group);
+  y[t] = values[group * kWarpGroup + kWarpGroup - 1 - t % kWarpGroup];
+}
+
+template <int kGiven, int kTaken, int kNumber>
+std::string sharing_error() {
+  std::vector<int> y(2 * kWarpGroup, -1);
+  std::string error;
+  for (const host::Schedule& schedule : kSchedules) {
+    host::set_schedule(schedule);
+    launch(shares_registers<kGiven, kTaken, kNumber>, dim3(1), dim3(3 * kWarpGroup), 0, nullptr, y.data());
+    const cudaError_t result = cudaStreamSynchronize(nullptr);
+    if (result != cudaSuccess) error = cudaGetErrorString(result);
+    host::reset_device();
+    for (int t = 0; t < 2 * kWarpGroup && result == cudaSuccess; ++t)
+      CHECK(y[static_cast<std::size_t>(t)] == t / kWarpGroup * kWarpGroup + kWarpGroup - 1 - t % kWarpGroup);
+  }
+  host::set_schedule({});
+  return error;
+}
+
+TEST_CASE("warp groups share registers and have barriers of their own") {
+  CHECK(sharing_error<24, 240, 1>() == "");
+  CHECK_THAT((sharing_error<32, 240, 1>()),
+             Catch::Contains("deadlock") &&
+                 Catch::Contains("for setmaxnreg from 168 registers to 240, with 64 free"));
+  CHECK_THAT((sharing_error<24, 250, 1>()), Catch::Contains("multiples of 8"));
+  CHECK_THAT((sharing_error<176, 168, 1>()), Catch::Contains("setmaxnreg.dec from 168 registers to 176"));
+  CHECK_THAT((sharing_error<24, 160, 1>()), Catch::Contains("setmaxnreg.inc from 168 registers to 160"));
+  CHECK_THAT((sharing_error<24, 240, 15>()), Catch::Contains("numbers are 1 to 15"));
 }
 
 /// Which element each place of a box in shared memory holds.
