@@ -20,9 +20,11 @@ __device__ __forceinline__ int stage_of(int n) { return n % kStages; }
 __device__ __forceinline__ unsigned parity_of(int n) { return static_cast<unsigned>(n / kStages % 2); }
 
 __device__ __forceinline__ int group_number() { return static_cast<int>(threadIdx.x) / kWarpGroup; }
-/// By one thread of each consumer.
+/// Of a buffer in the ring: an arrival of each warp that multiplies. A warp's wait tells of its own products
+/// alone.
+constexpr unsigned kReleases = kConsumerThreads / kWarpSize;
 __device__ __forceinline__ void release(std::uint64_t* barrier) {
-  if (threadIdx.x % kWarpGroup == 0) arrive(barrier);
+  if (warp_lane() == 0) arrive(barrier);
 }
 
 /// The first place for tiles in the dynamic shared memory, which needs kSwizzleBytes more for it.

@@ -32,7 +32,7 @@ struct Pairs {
   }
 };
 
-/// In shared memory. Full: bytes have come; empty: both groups are done with them.
+/// In shared memory. Full: bytes have come; empty: all warps that multiply are done with them.
 struct PairBarriers {
   std::uint64_t own, full[kStages], empty[kStages];
 
@@ -40,7 +40,7 @@ struct PairBarriers {
     init_barrier(&own, 1);
     for (int s = 0; s < kStages; ++s) {
       init_barrier(&full[s], 1);
-      init_barrier(&empty[s], kConsumers);
+      init_barrier(&empty[s], kReleases);
     }
   }
 };

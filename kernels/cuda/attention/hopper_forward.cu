@@ -29,7 +29,7 @@ struct Layout {
   __device__ __forceinline__ bf16* values(int stage) const { return keys(kStages + stage); }
 };
 
-/// In shared memory. Full: bytes have come; empty: both groups are done with them.
+/// In shared memory. Full: bytes have come; empty: all warps that multiply are done with them.
 struct Barriers {
   std::uint64_t queries, keys_full[kStages], keys_empty[kStages], values_full[kStages], values_empty[kStages];
 
@@ -38,8 +38,8 @@ struct Barriers {
     for (int s = 0; s < kStages; ++s) {
       init_barrier(&keys_full[s], 1);
       init_barrier(&values_full[s], 1);
-      init_barrier(&keys_empty[s], kConsumers);
-      init_barrier(&values_empty[s], kConsumers);
+      init_barrier(&keys_empty[s], kReleases);
+      init_barrier(&values_empty[s], kReleases);
     }
   }
 };
