@@ -1,9 +1,14 @@
 #include "kernels/cuda/attention/choice.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <initializer_list>
+#include <optional>
+
+#include "kernels/base/error.h"
 
 namespace titan::cuda {
 namespace {
@@ -36,11 +41,27 @@ bool fits_tensor_cores(const AttentionShape& shape, const DeviceInfo& device) {
          (shape.head_dim == 64 || shape.head_dim == 128);
 }
 
-bool takes_hopper(const DeviceInfo& device) {
-  if (device.compute_capability != kHopper) return false;
-  const char* const wanted = std::getenv("TITAN_CUDA_ATTENTION");
-  if (wanted != nullptr) return std::string_view(wanted) == to_string(AttentionKernel::hopper);
-  return verified(AttentionKernel::hopper, kHopper);
+constexpr const char* kVariable = "TITAN_CUDA_ATTENTION";
+
+/// What the environment asks for. A name that is none must not pass for a choice.
+std::optional<AttentionKernel> asked_for() {
+  const char* const name = std::getenv(kVariable);
+  if (name == nullptr || *name == '\0') return std::nullopt;
+  for (const AttentionKernel kernel :
+       {AttentionKernel::general, AttentionKernel::tensor_core, AttentionKernel::hopper})
+    if (name == to_string(kernel)) return kernel;
+  throw UserError(fmt::format(
+      "{}={}: there is no such kernel of attention; general, tensor_core and hopper are", kVariable, name));
+}
+
+/// The best kernel that is verified, or the one that is asked for, for operands that tensor cores can take.
+AttentionKernel kernel_for(const DeviceInfo& device, bool fits_hopper) {
+  const std::optional<AttentionKernel> asked = asked_for();
+  if (asked == AttentionKernel::general) return AttentionKernel::general;
+  const bool takes_hopper =
+      asked ? asked == AttentionKernel::hopper : verified(AttentionKernel::hopper, kHopper);
+  return takes_hopper && fits_hopper && device.compute_capability == kHopper ? AttentionKernel::hopper
+                                                                             : AttentionKernel::tensor_core;
 }
 
 }  // namespace
@@ -59,8 +80,13 @@ std::string_view to_string(AttentionKernel kernel) {
 
 std::string describe_attention(int compute_capability) {
   if (compute_capability < kFirstCapability) return "general kernels";
+  const AttentionKernel kernel = kernel_for({.compute_capability = compute_capability}, true);
+  if (kernel == AttentionKernel::general) return fmt::format("general kernels, as {} asks", kVariable);
+  if (kernel == AttentionKernel::hopper)
+    return verified(kernel, compute_capability)
+               ? "kernels of TMA and wgmma"
+               : fmt::format("kernels of TMA and wgmma, not verified on such a GPU, as {} asks", kVariable);
   if (compute_capability != kHopper) return "kernels of mma.sync";
-  if (takes_hopper({.compute_capability = compute_capability})) return "kernels of TMA and wgmma";
   return "kernels of mma.sync; those of TMA and wgmma wait to be verified on such a GPU "
          "(scripts/gpu_check.sh; TITAN_CUDA_ATTENTION=hopper takes them)";
 }
@@ -75,7 +101,7 @@ AttentionKernel attention_kernel(const Attention& op, const DeviceInfo& device, 
   const Operands rows{&op.q, &op.k, &op.v, &op.out};
   const bool fits = fits_tensor_cores(op.shape, device) && aligned && all_bf16(rows) && rows_aligned(rows);
   if (!fits) return AttentionKernel::general;
-  return !op.kv_length && takes_hopper(device) ? AttentionKernel::hopper : AttentionKernel::tensor_core;
+  return kernel_for(device, !op.kv_length);
 }
 
 AttentionKernel attention_kernel(const AttentionGrad& op, const DeviceInfo& device, bool aligned) {
@@ -83,7 +109,7 @@ AttentionKernel attention_kernel(const AttentionGrad& op, const DeviceInfo& devi
   const bool fits = fits_tensor_cores(op.shape, device) && aligned && all_bf16(read) && rows_aligned(read) &&
                     rows_aligned(written);
   if (!fits) return AttentionKernel::general;
-  return takes_hopper(device) ? AttentionKernel::hopper : AttentionKernel::tensor_core;
+  return kernel_for(device, true);
 }
 
 }  // namespace titan::cuda

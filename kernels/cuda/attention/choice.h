@@ -3,7 +3,8 @@
 //
 // A kernel of one architecture is taken only where a real GPU of it has passed scripts/gpu_check.sh:
 // `verified` says which have. Until then the twin that runs everywhere is taken, unless the environment asks
-// for the other: TITAN_CUDA_ATTENTION=hopper.
+// for the other: TITAN_CUDA_ATTENTION=hopper. It may ask for general and tensor_core too; where the kernel
+// does not fit an operation, the next one that does is taken. Another name is a UserError.
 #pragma once
 
 #include <cstdint>

@@ -98,7 +98,23 @@ TEST_CASE("what attention takes is said") {
   CHECK(describe_attention(80) == "kernels of mma.sync");
   CHECK_THAT(describe_attention(90), Catch::Contains("wait to be verified"));
   setenv("TITAN_CUDA_ATTENTION", "hopper", 1);
-  CHECK_THAT(describe_attention(90), Catch::Equals("kernels of TMA and wgmma"));
+  CHECK_THAT(describe_attention(90), Catch::Contains("kernels of TMA and wgmma, not verified"));
+  unsetenv("TITAN_CUDA_ATTENTION");
+}
+
+TEST_CASE("the environment asks for a kernel by its name, and for none by another") {
+  setenv("TITAN_CUDA_ATTENTION", "general", 1);
+  CHECK(attention_kernel(forward(128), kHopper, true) == kGeneral);
+  CHECK(attention_kernel(backward(64, DType::bf16), kAmpere, true) == kGeneral);
+  CHECK(describe_attention(90) == "general kernels, as TITAN_CUDA_ATTENTION asks");
+  setenv("TITAN_CUDA_ATTENTION", "hoper", 1);
+  CHECK_THROWS_WITH(
+      attention_kernel(forward(128), kHopper, true),
+      Catch::Contains("TITAN_CUDA_ATTENTION=hoper") && Catch::Contains("tensor_core and hopper are"));
+  setenv("TITAN_CUDA_ATTENTION", "hopper", 1);
+  CHECK(describe_attention(80) == "kernels of mma.sync");
+  setenv("TITAN_CUDA_ATTENTION", "", 1);
+  CHECK(attention_kernel(forward(128), kHopper, true) == kTensorCore);
   unsetenv("TITAN_CUDA_ATTENTION");
 }
 
