@@ -86,6 +86,7 @@ class Block {
 
  private:
   void start(FunctionRef<void()> kernel);
+  bool give_turns(const std::vector<int>& turns);
   bool give_turn(int number);
   bool finish_background(std::size_t which);
   bool release_barrier();
@@ -149,7 +150,7 @@ void Block::run(Dim3 grid_, Dim3 size_, Dim3 index_, SharedRequest dynamic, Func
       std::shuffle(turns.begin(), turns.end(), random);
       if (random() % 2 == 0) progress = finish_background(random());
     }
-    for (const int i : turns) progress = give_turn(i) || progress;
+    progress = give_turns(turns) || progress;
     for (int i = 0; i < count_; ++i) all_done = all_done && thread(i).state == State::done;
     if (all_done && !background_.empty()) fail("the block ended while copies were on their way");
     if (all_done) return;
@@ -157,6 +158,20 @@ void Block::run(Dim3 grid_, Dim3 size_, Dim3 index_, SharedRequest dynamic, Func
     check_warps();
     if (!release_barrier()) report_deadlock();
   }
+}
+
+/// Threads of one warp that have their turns after each other go on until all of them must wait: nothing
+/// keeps a warp from running far ahead of the others.
+bool Block::give_turns(const std::vector<int>& turns) {
+  bool progress = false;
+  for (std::size_t begin = 0, end = 0; begin < turns.size(); begin = end) {
+    while (end < turns.size() && turns[end] / kWarp == turns[begin] / kWarp) ++end;
+    for (bool again = true; again; progress = progress || again) {
+      again = false;
+      for (std::size_t i = begin; i < end; ++i) again = give_turn(turns[i]) || again;
+    }
+  }
+  return progress;
 }
 
 /// False when the thread can do nothing.

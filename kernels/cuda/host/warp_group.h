@@ -1,6 +1,7 @@
 // wgmma.mma_async on the host: products by 128 threads that read shared memory through descriptors and end
 // when they are waited for. Until then the sums in registers are NaN, and factors must stay as they were:
-// using or changing either too early shows.
+// using or changing either too early shows. Warps of a group wait for each other only where a product needs
+// all of them: what they hand to each other in shared memory needs a barrier.
 #pragma once
 
 #include <cstdint>

@@ -34,6 +34,7 @@ enum class Mistake {
   barrier_init_twice,
   barriers_not_published,
   tile_comes_too_late,
+  one_warp_releases,
   group_diverges,
 };
 
@@ -52,9 +53,10 @@ __global__ void multiplies(const __grid_constant__ Maps maps, float* scores, flo
   bf16* const a = reinterpret_cast<bf16*>((start + kSwizzleBytes - 1) / kSwizzleBytes * kSwizzleBytes);
   bf16 *const b = a + kRows * kDepth, *const c = b + kCols * kDepth;
   const int t = static_cast<int>(threadIdx.x);
+  constexpr unsigned kReleases = kMistake == Mistake::one_warp_releases ? 1 : kWarpGroup / 32;
   if (t == 0 && kMistake != Mistake::no_barrier_init) {
     init_barrier(full, 1);
-    init_barrier(empty, 1);
+    init_barrier(empty, kReleases);
     if (kMistake == Mistake::barrier_init_twice) init_barrier(full, 1);
     if (kMistake != Mistake::barriers_not_published) publish_barriers();
   }
@@ -84,8 +86,11 @@ __global__ void multiplies(const __grid_constant__ Maps maps, float* scores, flo
     for (unsigned k = 0; k < kDepth / 16; ++k)
       multiply_group(score, descriptor(from + k * 32, 16, kSwizzleBytes),
                      descriptor(to + k * (kMistake == Mistake::wrong_address ? 16 : 32), 16, stride), k > 0);
-    if (kMistake == Mistake::group_diverges && t >= 64) commit_group();
-    if (kMistake != Mistake::group_diverges || t < 64) commit_group();
+    if (kMistake == Mistake::group_diverges && t >= 64)
+      multiply_group(score, descriptor(from, 16, kSwizzleBytes), descriptor(to, 16, stride), true);
+    else if (kMistake == Mistake::group_diverges)
+      multiply_group(score, descriptor(from, 16, kSwizzleBytes), descriptor(to, 16, stride), true);
+    commit_group();
     if (kMistake == Mistake::tile_comes_too_late) wait_parity(full, round & 1);
     if (kMistake != Mistake::no_wait_for_product) wait_group<0>();
     unsigned factors[8][4];
@@ -99,7 +104,7 @@ __global__ void multiplies(const __grid_constant__ Maps maps, float* scores, flo
         const int row = t / 32 * 16 + t % 32 / 4 + i / 2 * 8, col = n * 8 + t % 4 * 2 + i % 2;
         scores[(round * kRows + row) * kCols + col] = score[n][i];
       }
-    if (t == 0) arrive(empty);
+    if (kMistake == Mistake::one_warp_releases ? t == 0 : t % 32 == 0) arrive(empty);
     fence_group();
     const unsigned values = descriptor_address(c);
     for (unsigned k = 0; k < 8; ++k)
@@ -191,6 +196,7 @@ TEST_CASE("mistakes with Hopper's instructions show") {
   CHECK_THAT(outcome<Mistake::no_fence>().error, Catch::Contains("without a wgmma.fence"));
   CHECK_THAT(outcome<Mistake::factor_overwritten>().error, Catch::Contains("has changed"));
   CHECK_THAT(outcome<Mistake::tile_comes_too_late>().error, Catch::Contains("has changed"));
+  CHECK_THAT(outcome<Mistake::one_warp_releases>().error, Catch::Contains("has changed"));
   CHECK_THAT(outcome<Mistake::barrier_init_twice>().error, Catch::Contains("initialised twice"));
   CHECK_THAT(outcome<Mistake::barriers_not_published>().error, Catch::Contains("no fence has published"));
   CHECK_THAT(outcome<Mistake::no_barrier_init>().error, Catch::Contains("nobody has initialised"));
@@ -199,6 +205,43 @@ TEST_CASE("mistakes with Hopper's instructions show") {
   CHECK_THAT(outcome<Mistake::expects_too_little>().error,
              Catch::Contains("deadlock") && Catch::Contains("16 bytes too many have come"));
   CHECK_THAT(outcome<Mistake::group_diverges>().error, Catch::Contains("different places"));
+}
+
+/// A warp's numbers go to the group's others through shared memory, beside a product.
+template <bool kBarrier>
+__global__ void hands_over(float* y) {
+  TITAN_SHARED(float, numbers, kWarpGroup);
+  const auto start = reinterpret_cast<std::uintptr_t>(dynamic_shared<std::byte>());
+  const unsigned a = descriptor_address(
+      reinterpret_cast<std::byte*>((start + kSwizzleBytes - 1) / kSwizzleBytes * kSwizzleBytes));
+  const int t = static_cast<int>(threadIdx.x);
+  float d[8][4] = {};
+  numbers[t] = static_cast<float>(t);
+  if (kBarrier) group_barrier(1);
+  fence_group();
+  multiply_group(d, descriptor(a, 16, kSwizzleBytes), descriptor(a, 16, kSwizzleBytes), false);
+  const float other = numbers[kWarpGroup - 1 - t];
+  commit_group();
+  wait_group<0>();
+  y[t] = other;
+}
+
+TEST_CASE("products do not order what warps of a group do to shared memory") {
+  const auto right = [](void (*kernel)(float*)) {
+    bool all = true;
+    for (const host::Schedule& schedule : kSchedules) {
+      host::set_schedule(schedule);
+      std::vector<float> y(kWarpGroup, -1);
+      launch(kernel, dim3(1), dim3(kWarpGroup), 10 << 10, nullptr, y.data());
+      REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
+      for (int t = 0; t < kWarpGroup; ++t)
+        all = all && y[static_cast<std::size_t>(t)] == static_cast<float>(kWarpGroup - 1 - t);
+    }
+    host::set_schedule({});
+    return all;
+  };
+  CHECK(right(hands_over<true>));
+  CHECK_FALSE(right(hands_over<false>));
 }
 
 /// A group gives registers to two others; then those meet at a barrier of their own.
